@@ -1,5 +1,6 @@
-//! docs/compatibility.md names the tests and scenarios that show what it promises. They must
-//! exist, and those of the platforms where the page says.
+//! docs/compatibility.md names the tests and scenarios that show what it promises. This
+//! test checks that all of them exist, and that the tests of the platforms are where
+//! the page says.
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
@@ -23,7 +24,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The tests of the repository by their names, and the files that have a test of this name.
+/// Maps the name of each test in the repository to the files that have a test of this
+/// name.
 fn tests() -> BTreeMap<String, Vec<String>> {
     let mut tests: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for part in ["agent", "image-build", "initramfs", "tests"] {

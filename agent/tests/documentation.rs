@@ -1,5 +1,5 @@
-//! Runs the agent's commands of README and docs as they are written, and compares their
-//! output with the pages.
+//! Runs the agent's commands from README and docs as they are written there, and
+//! compares their output with the output on the pages.
 
 use std::path::Path;
 

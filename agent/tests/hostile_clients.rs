@@ -219,10 +219,10 @@ async fn slow_clients_delay_no_other_client() {
     drop(slow);
 }
 
-/// Before a conductor has shown the token, the agent cannot tell it from the flood
-/// and may close its connection before the TLS handshake completes. Like Ironic's
-/// conductor, this client then retries. Once it has shown the token, the flood no
-/// longer takes its connections.
+/// Before a conductor has shown the token, the agent cannot tell it from the flood and
+/// may close its connection before the TLS handshake completes. Like Ironic's
+/// conductor, this client then retries. Once it has shown the token, the flood can no
+/// longer displace its connections.
 async fn introduce(client: &reqwest::Client, server: &Server) {
     for _ in 0..10 {
         if list(client, server).await.is_ok() {

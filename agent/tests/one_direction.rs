@@ -1,8 +1,9 @@
-//! The modules of this crate depend on each other in one direction only, the
-//! direction of the data (ARCHITECTURE.md): each takes what an earlier one hands
-//! over and never calls a later one. So do the crates below `agent`: cargo only refuses
-//! cycles, so their manifests are checked. This crate may use them all, so its modules
-//! are checked for the crates as well.
+//! Tests that the modules of this crate depend on each other in one direction only, the
+//! direction of the data (ARCHITECTURE.md): a module uses the results of earlier
+//! modules and never calls a later one. The same rule applies to the crates below
+//! `agent`. cargo only rejects cycles, so this test checks the manifests of these
+//! crates. This crate may use all of them, so the test also checks which crates each of
+//! its modules uses.
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 

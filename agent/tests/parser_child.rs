@@ -1,5 +1,5 @@
-//! The real program as a parser of foreign bytes: what it may do, and that it finds what
-//! the same parser finds in this process.
+//! Tests the real program as a parser of untrusted bytes: what it may do, and that it
+//! returns the same result as the same parser in this process.
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
@@ -245,7 +245,8 @@ fn the_child_has_no_privileges() {
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap();
         assert!(environment.is_empty());
         let files = fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
-        // The three standard ones and its copy of the output. This parser drops its input.
+        // The open files are the three standard ones and the parser's copy of the
+        // output. This parser drops its input.
         assert_eq!(files, 4);
     }
     drop(session);

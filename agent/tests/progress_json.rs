@@ -16,8 +16,8 @@ const MIB: usize = 1 << 20;
 /// A part of every secret.
 const SECRET: &str = "S3CRET";
 
-/// Serves the image. The first connection breaks in the middle, and the next one answers
-/// after so long that progress is due.
+/// Serves the image. The first connection breaks in the middle. The next one answers so
+/// late that the program must report progress before the answer.
 fn server(image: Vec<u8>) -> Server {
     let is_image = |asked: &Asked| asked.line.contains("/image.raw");
     Server::start(move |asked| match Reply::correct(&image, "\"1\"", asked) {

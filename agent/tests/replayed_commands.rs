@@ -40,8 +40,8 @@ const REFUSED: [&str; 4] = [
     "power_off",
 ];
 
-/// Objects in which either side may lack keys of the other: the managers and the
-/// descriptions of steps.
+/// Objects whose keys may differ between the recorded answer and the agent's answer:
+/// the managers and the descriptions of steps.
 const OPEN_OBJECTS: [&str; 6] = [
     "clean_steps",
     "deploy_steps",

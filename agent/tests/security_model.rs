@@ -1,5 +1,5 @@
-//! docs/security-model.md names a test for each promise, and every file with `unsafe`.
-//! Both must be true.
+//! docs/security-model.md names a test for each promise, and names every file with
+//! `unsafe`. The tests below check both.
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
@@ -21,8 +21,8 @@ fn page() -> String {
     fs::read_to_string(root().join("docs/security-model.md")).unwrap()
 }
 
-/// The tests of the repository by their names, and whether a run without further options
-/// leaves them out.
+/// Maps the name of each test in the repository to whether a run without further
+/// options skips the test.
 fn tests() -> BTreeMap<String, bool> {
     let mut tests = BTreeMap::new();
     for part in ["agent", "image-build", "initramfs", "tests"] {

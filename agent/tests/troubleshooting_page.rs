@@ -16,8 +16,8 @@ fn quotes(page: &str) -> Vec<&str> {
     rows.filter_map(|row| row.split('`').nth(1)).collect()
 }
 
-/// The text without what is formatted by code and not written in it: the name of a step
-/// in front of its result.
+/// The part of a quoted text that is written in the source. Leaves out the name of a
+/// step in front of its result, because code adds that name.
 fn written(quote: &str) -> &str {
     match quote.split_once("FAILED: ") {
         Some((_, text)) => text,
@@ -162,8 +162,8 @@ fn texts_of(status: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The end-to-end tests compare the examples with the screens of real boots. This takes a
-/// moment only, and finds the words that somebody has changed.
+/// The end-to-end tests compare the examples with the screens of real boots. This test
+/// takes only a moment, and finds the words that somebody has changed in the source.
 #[test]
 fn every_text_of_an_example_is_in_the_source() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("report/test_data/status-screen");

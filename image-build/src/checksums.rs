@@ -26,7 +26,8 @@ pub(crate) const PATH: &str = "SHA256SUMS";
 pub(crate) const SIZE: usize = 4096;
 /// In bytes: the size of the largest list that the builder reads.
 const LIMIT: u32 = 1 << 20;
-/// The files that may change. An ISO has only one of the paths of kernel arguments.
+/// The files that may change. Two of the paths are for kernel arguments; an ISO has
+/// only one of these two.
 const LEFT_OUT: [&str; 5] = [
     areas::EMBED_PATH,
     areas::IGNITION_PATH,

@@ -74,8 +74,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether the command runs a service. That ends in its own way after a signal: it
-    /// lets answers in progress finish.
+    /// Whether the command runs a service. A service ends in its own way after a
+    /// signal: it lets answers in progress finish.
     pub(crate) fn serves(&self) -> bool {
         match self {
             Self::Serve(_) => true,

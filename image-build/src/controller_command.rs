@@ -20,7 +20,7 @@ use crate::serve_command::{
 };
 
 /// The address of the status endpoints if no other one is given. Clients of the images
-/// cannot reach it, because the status lists all hosts.
+/// cannot reach this address; they must not, because the status lists all hosts.
 const STATUS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8085);
 /// How often the status forgets the reads of hosts that have gone.
 const UPKEEP: Duration = Duration::from_secs(60);

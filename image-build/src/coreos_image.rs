@@ -18,9 +18,9 @@ use crate::disk_image;
 use crate::kernel_args::KernelArgs;
 use crate::report::megabytes;
 
-/// Checks the kernel arguments and adds the defaults of hosts of this architecture, and
-/// those that name the image. `file` is an
-/// image on the ISO, which needs no arguments.
+/// Checks the kernel arguments. Adds the default arguments for hosts of this
+/// architecture, and the arguments that name the image. `file` is an image on the ISO,
+/// which needs no arguments.
 pub(crate) fn kernel_args(
     texts: &[String],
     arch: Arch,

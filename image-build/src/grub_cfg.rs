@@ -118,10 +118,10 @@ pub(crate) fn set_kargs(arguments: &KernelArgs) -> String {
     format!("set kargs=\"{arguments}\"\n")
 }
 
-/// The script of the loader for UEFI HTTP boot. It fetches the tree's menu until it has
-/// it. GRUB takes over the firmware's address. If it cannot reach the server with this
-/// address, the script gets another one by DHCP or from a router. `configfile` ignores an
-/// error and then shows nothing.
+/// The script of the loader for UEFI HTTP boot. It retries until it has fetched the
+/// tree's menu. GRUB takes over the firmware's address. If GRUB cannot reach the server
+/// with this address, the script gets another address by DHCP or from a router.
+/// `configfile` ignores an error and then shows nothing.
 pub(crate) fn fetch_network_menu(place: &str, ipv6: bool) -> String {
     // GRUB has no DHCPv6 under UEFI, but it listens to routers.
     let configure = if ipv6 {
@@ -142,9 +142,9 @@ done
     )
 }
 
-/// Sets `boot_nic` to the argument that names the card through which GRUB was loaded. The
-/// agent configures this card first. After a DHCP request of its own GRUB does not say
-/// which card that is; with a single card it is clear.
+/// Sets `boot_nic` to the argument that names the card through which GRUB was loaded.
+/// The agent configures this card first. After a DHCP request of its own, GRUB does not
+/// say which card it was loaded through; that is clear only if there is a single card.
 const BOOT_NIC: &str = "\
 set boot_nic=
 if [ -n \"$net_default_mac\" ]; then
@@ -219,8 +219,8 @@ mod tests {
         }
     }
 
-    /// Under Secure Boot, GRUB may not load modules: the one that Debian signs must
-    /// contain every command.
+    /// Under Secure Boot, GRUB may not load modules, so the GRUB that Debian signs must
+    /// contain every command of the menus.
     #[test]
     fn debians_signed_grub_has_the_commands_of_the_menus() {
         let commands = [

@@ -153,7 +153,8 @@ fn area_line(name: &str, size: u64, files: &[String]) -> String {
     format!("  {name:<8} {} KiB, {content}", size / 1024)
 }
 
-/// `is_whole`: the kernel can start it, and it does not only follow another ramdisk.
+/// `is_whole`: the kernel can start with this ramdisk, which is not only an addition to
+/// another ramdisk.
 fn ramdisk_lines(ramdisk: &RamdiskContent, is_whole: bool, lines: &mut Vec<String>) {
     let mut packings: Vec<&str> = Vec::new();
     for packing in &ramdisk.packing {

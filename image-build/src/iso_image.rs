@@ -100,7 +100,8 @@ pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<(
         .args(["--efi-boot", EFI_PARTITION])
         .args(["-efi-boot-part", "--efi-boot-image"])
         // Small files first, then the ramdisk, and a disk image of gigabytes last:
-        // image-customization-controller cannot overwrite anything behind 4 GiB.
+        // image-customization-controller cannot overwrite anything beyond the first 4
+        // GiB.
         .args(["--sort-weight", "-1", &format!("/{RAMDISK}")])
         .args(["--sort-weight", "-1"])
         .arg(format!("/{}", coreos_layout::RAMDISK))

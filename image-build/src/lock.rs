@@ -36,8 +36,8 @@ fn judge(result: Result<(), TryLockError>, path: &Path) -> Result<()> {
     }
 }
 
-/// Fails if another run has replaced the file between opening and locking it. Its
-/// changes would be lost.
+/// Fails if another run has replaced the file between opening and locking it. Otherwise
+/// the changes of that run would be lost.
 pub(crate) fn still_there(file: &File, path: &Path) -> Result<()> {
     let opened = file.metadata().context("cannot get the metadata")?;
     let now = path

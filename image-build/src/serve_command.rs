@@ -110,8 +110,9 @@ fn reload(
     Ok(format!("reloaded: serving {}", counted(count, "host")))
 }
 
-/// The URLs on standard output. They have the id of the host's version: a BMC that
-/// reads this URL gets one version, even from another copy of the service.
+/// The URLs on standard output. Each URL contains the id of the host's version, so a
+/// BMC that reads the URL always gets that version, even from another copy of the
+/// service.
 #[derive(Default)]
 struct Urls {
     printed: HashMap<String, String>,

@@ -75,7 +75,8 @@ impl MemoryFloor {
     }
 }
 
-/// The memory in MiB of which this many bytes remain after the kernel's page descriptors.
+/// The memory in MiB that a host needs so that this many bytes remain after the
+/// kernel's page descriptors.
 fn with_page_descriptors(bytes: u64) -> u64 {
     (bytes * 64).div_ceil(63 * MIB)
 }

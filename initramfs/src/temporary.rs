@@ -178,8 +178,8 @@ pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
             let _ = signals.thread_unblock();
             let _ = raise(signal);
             // In a container the program may be PID 1. The kernel does not end PID 1 by
-            // its own signal (pid_namespaces(7)), so exit with 128 plus the number of the
-            // signal, as a shell reports it.
+            // its own signal (pid_namespaces(7)), so exit with 128 plus the number of
+            // the signal, as a shell does.
             std::process::exit(128 + signal as i32);
         })?;
     Ok(())

@@ -1,9 +1,9 @@
-//! Adds sections to an EFI program: adding kernel, ramdisk and command line to systemd's
-//! stub makes a unified kernel image (UKI).
+//! Adds sections to an EFI program. A unified kernel image (UKI) is systemd's stub with
+//! kernel, ramdisk and command line added.
 //!
 //! The formats are Microsoft's "PE Format" and the UAPI group's "Unified Kernel Image".
-//! The stub finds the sections by their names in its own headers, so no other change of
-//! the stub is necessary.
+//! The stub reads its own headers and finds the sections by name, so nothing else in
+//! the stub has to change.
 
 mod headers;
 
@@ -123,8 +123,8 @@ pub fn arch(image: &[u8]) -> Result<Arch, ImageError> {
     Ok(Headers::read(image)?.arch)
 }
 
-/// Whether an EFI program carries a signature. Whether the firmware of a host trusts the
-/// signer is unknown here.
+/// Whether an EFI program carries a signature. This function cannot know whether the
+/// firmware of a host trusts the signer.
 ///
 /// # Errors
 /// As for [`sections`].

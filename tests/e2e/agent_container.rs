@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 
 use crate::host_test;
 
-/// In MiB: the unpacked system, the archive of the image and its copy in podman's
-/// storage.
+/// In MiB, enough for the unpacked system, the archive of the image and its copy in
+/// podman's storage.
 const MEMORY: u32 = 2048;
 const HOST_NAME: &str = "container-host-1";
 const IP_OPTIONS: &str = "ip=dhcp";
@@ -36,8 +36,8 @@ const IMAGE: &str = "coreos.raw.gz";
 /// What a disk of an earlier installation begins with, in its second sector.
 const TABLE: &[u8] = b"EFI PART";
 
-/// The unit as image-customization-controller writes it, without proxies and pull
-/// secret, and with one line more: podman must find the image, so it is loaded first.
+/// The unit as image-customization-controller writes it, but without proxies and pull
+/// secret. One line is added: it loads the image first, because podman must find it.
 fn unit_text() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mounts = [
@@ -94,7 +94,7 @@ StandardError=journal+console
 WantedBy=multi-user.target
 ";
 
-/// Stands for OpenShift's installer: fails on its first run, succeeds on its second.
+/// Replaces OpenShift's installer: fails on its first run, succeeds on its second.
 const INSTALLER_UNIT: &str = "\
 [Unit]
 Description=Stands for OpenShift's installer
@@ -138,15 +138,16 @@ fn cleaning_from_the_agent_container() {
     });
 }
 
-/// What metal3 orders in OpenShift: the image and the Ignition config are on the disk,
-/// and with them the network of the live system, because of `IPA_COREOS_COPY_NETWORK`.
+/// Tests what metal3 requests in OpenShift: the image and the Ignition config are on
+/// the disk. So is the network of the live system, because of
+/// `IPA_COREOS_COPY_NETWORK`.
 #[test]
 #[ignore = "the release has to be built"]
 fn install_coreos_from_the_agent_container() {
     host_test("install_coreos_from_the_agent_container", async |lab| {
         let (image, hash) = artifacts::network_manager_image()?;
-        // The name of the live system wins over that in the meta data, as it does with
-        // OpenShift's own hardware manager.
+        // The host name of the live system overrides the host name in the meta data, as
+        // it does with OpenShift's own hardware manager.
         let proof = Proof::new(HOST_NAME);
         let mut script = script(Method::InstallCoreos {
             meta_data: meta_data(),
@@ -307,8 +308,8 @@ async fn ramdisk(lab: &Lab) -> Result<std::path::PathBuf> {
 const CLIENT_ID: &str = "[connection]\nipv6.dhcp-duid=ll\nipv6.dhcp-iaid=mac";
 
 /// What image-customization-controller writes: the agent's configuration, the host's
-/// network, the unit. Without its script of NetworkManager's dispatcher, which would
-/// set the host name before the agent does.
+/// network and the unit. Its script for NetworkManager's dispatcher is left out,
+/// because the script would set the host name before the agent does.
 fn ignition_config() -> Value {
     let file = |path: &str, mode: u32, content: &str| {
         let content = BASE64_STANDARD.encode(content);
@@ -319,7 +320,7 @@ fn ignition_config() -> Value {
             "contents": {"source": format!("data:;base64,{content}")},
         })
     };
-    // Without a URL of the inspector, as in OpenShift. The value of
+    // There is no URL of the inspector, as in OpenShift. The value of
     // enable_vlan_interfaces is that of a host with a network configuration.
     let configuration = format!(
         "\n[DEFAULT]\napi_url = {}\ninspection_callback_url = \ninsecure = True\n\

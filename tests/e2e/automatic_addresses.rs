@@ -1,5 +1,5 @@
-//! Tests addresses that the network assigns. The tests run up to the first
-//! heartbeat: nothing after it depends on where an address comes from.
+//! Tests addresses that the network assigns. The tests run up to the first heartbeat,
+//! because nothing after it depends on the source of an address.
 
 use std::time::Duration;
 
@@ -144,9 +144,9 @@ fn dhcpv6_address() {
     });
 }
 
-/// The service is in another network, and only option 121 has the route to it.
-/// Option 3 names a router that does not exist, and is ignored next to option 121
-/// (RFC 3442).
+/// The service is in another network, and only option 121 has the route to it. Option 3
+/// names a router that does not exist. The agent must ignore option 3, because it gets
+/// option 121 as well (RFC 3442).
 #[test]
 fn classless_routes() {
     host_test("classless_routes", async |lab| {

@@ -73,8 +73,8 @@ async fn cut_iso(lab: &Lab, firmware: Firmware) -> Result<()> {
     file.set_len(file.metadata()?.len() - (2 << 20))?;
     let guest = site.power_on(lab).await?;
     if firmware == Firmware::Bios {
-        // Beyond the end of the medium the BIOS returns zeros without an error.
-        // GRUB notices nothing, the kernel unpacks part of the ramdisk, and init
+        // Beyond the end of the medium the BIOS returns zeros without an error. GRUB
+        // does not notice, the kernel unpacks only part of the ramdisk, and init
         // reports the reason.
         let found = guest
             .console("its file is damaged or was cut off", BOOT)

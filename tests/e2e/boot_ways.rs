@@ -1,6 +1,6 @@
-//! Tests each boot method with each firmware, from the boot medium to the
-//! installed system, without intervention: the host restarts by itself. The
-//! exception is the USB stick under BIOS, which has to be pulled out.
+//! Tests each boot method with each firmware, from the boot medium to the installed
+//! system, without intervention: the host restarts by itself. The exception is the USB
+//! stick under BIOS: somebody has to pull it out.
 //!
 //! Address, image packing, deploy method and disk bus are not combined in full:
 //! they vary from test to test.
@@ -153,7 +153,7 @@ ways! {
     };
 }
 
-/// As image_on_the_iso, from a USB stick, which is no CD drive. The stick is the
+/// Like image_on_the_iso, but from a USB stick, which is no CD drive. The stick is the
 /// smallest disk that is large enough for a root disk, and the node gives no hints.
 #[test]
 fn image_on_the_stick() {

@@ -71,8 +71,8 @@ fn unreadable_disk_does_not_stop_cleaning() {
     });
 }
 
-/// While the first disk is erased, the second one goes away, and a disk that was not
-/// there when the disks were listed gets its name.
+/// While the agent erases the first disk, the second disk disappears. A disk that was
+/// not there when the agent listed the disks gets the name of the second disk.
 #[test]
 fn another_disk_of_the_same_name_is_not_erased() {
     host_test("another_disk_of_the_same_name_is_not_erased", async |lab| {

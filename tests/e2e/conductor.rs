@@ -1,5 +1,5 @@
-//! Tests of the scripted conductor itself: it must refuse what the recorded Ironic
-//! refused, with the same texts.
+//! Tests the scripted conductor itself: it must refuse what the real Ironic refused in
+//! the recordings, with the same texts.
 
 use anyhow::{Context, Result, ensure};
 use landfall_tests::conductor::script::{Finish, Image, Method, Script};
@@ -56,8 +56,8 @@ async fn ask(
 const NODE: &str = "/v1/heartbeat/62347504-3396-4ff0-b5e1-bc78f454c418";
 
 async fn refused(lab: &Lab) -> Result<()> {
-    // reqwest needs a crypto provider even for plain HTTP. An error means that one
-    // is installed already.
+    // reqwest needs a crypto provider even for plain HTTP. An error means that a
+    // provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let script = Script {
         macs: vec![MAC.to_owned()],

@@ -130,8 +130,7 @@ const PACKED: &[Case] = &[
     },
 ];
 
-/// A partition behind the image, which takes 131 MiB and has the partitions 1
-/// to 4.
+/// A partition behind the image. The image takes 131 MiB and has the partitions 1 to 4.
 const FIVE: DataPartition = DataPartition {
     number: 5,
     after: Some(5),

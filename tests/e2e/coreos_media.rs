@@ -1,10 +1,11 @@
 //! Boots media that were changed after the build: by the real coreos-installer, by
 //! `landfall-image customize`, and as image-customization-controller changes them.
 //!
-//! The built media know neither Ironic nor a network. The host reaches the conductor
-//! only with both changes: kernel arguments or an Ignition config that name it, and a
-//! network from the config or from an additional ramdisk. The changes themselves, without a host:
-//! image-build/tests/command_line/coreos_installer.rs.
+//! The built media name neither Ironic nor a network. The host reaches the conductor
+//! only with both changes: kernel arguments or an Ignition config that name the
+//! conductor, and a network from the config or from an additional ramdisk.
+//! image-build/tests/command_line/coreos_installer.rs tests the changes themselves,
+//! without a host.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -94,7 +95,7 @@ fn profile() -> Value {
 }
 
 /// The unit that starts Ironic's agent in OpenShift's live system. The ramdisk has no
-/// podman, and takes only the environment of the container from it.
+/// podman. It only reads the environment of the container from this unit.
 fn agent_unit() -> Value {
     let unit = format!(
         "[Unit]\nDescription=Ironic Agent\n[Service]\n\
@@ -167,8 +168,8 @@ fn iso_of_image_customization_controller() {
     });
 }
 
-/// coreos-installer packs everything in the area again, in its own way (xz): here the
-/// plan, which has the network, and a config, which names the conductor.
+/// coreos-installer packs everything in the area again, in its own way (xz). Here the
+/// area has the plan with the network, and a config that names the conductor.
 #[test]
 #[ignore = "coreos-installer has to be built"]
 fn iso_changed_by_coreos_installer() {
@@ -240,8 +241,8 @@ fn network_boot_with_an_addition_bios() {
     });
 }
 
-/// shim and GRUB, by TFTP. coreos-installer has made the addition of a config, which has
-/// everything that this host knows of its site.
+/// shim and GRUB, by TFTP. coreos-installer has made the additional ramdisk from a
+/// config. Everything that this host knows about its site is in this config.
 #[test]
 #[ignore = "coreos-installer has to be built"]
 fn network_boot_with_a_wrapped_config() {

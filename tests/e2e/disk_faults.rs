@@ -1,8 +1,8 @@
 //! Disk faults while the agent writes an image: whether either firmware still boots
 //! the disk, and what the agent reports to the operator and to Ironic.
 //!
-//! agent/tests/disk_faults tries every position in a write with the program alone.
-//! The tests here add real drivers, firmware and the conductor.
+//! agent/tests/disk_faults tests the program alone with a fault at every position of a
+//! write. The tests here add real drivers, firmware and the conductor.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ use crate::image_faults::does_not_boot;
 
 const MIB: usize = 1 << 20;
 
-/// Installs over a bootable system. If the disk does not boot afterwards, the agent
-/// has erased that system's tables.
+/// Installs over a bootable system. So if the disk does not boot afterwards, the agent
+/// has erased the tables of that system.
 fn over_a_system() -> Plan {
     Plan {
         disk_before: OldDisk::Bootable,
@@ -126,7 +126,7 @@ fn disk_goes_away_while_writing() {
 const DISK_GONE: Duration = Duration::from_secs(60);
 
 /// The agent cannot cancel a request that hangs in the kernel. It reports the hang,
-/// stays reachable for Ironic, and continues when the disk does.
+/// stays reachable for Ironic, and continues when the disk responds again.
 #[test]
 fn disk_that_hangs() {
     host_test("disk_that_hangs", async |lab| {

@@ -1,5 +1,5 @@
-//! Boots hosts from a server that is set up as docs/upi-pxe.md says: with its commands, its
-//! dnsmasq configuration and its menus.
+//! Boots hosts from a server that is set up as docs/upi-pxe.md describes: with its
+//! commands, its dnsmasq configuration and its menus.
 //!
 //! The lab's HTTP server replaces nginx. QEMU's BIOS has no PXE client other than iPXE, so no
 //! host starts `undionly.kpxe`: a test only downloads it by TFTP.
@@ -55,8 +55,8 @@ const WORKER: Host = Host {
 /// A MAC address that no line of the page has.
 const STRANGER: &str = "52:54:00:00:00:99";
 
-/// What the tests replace in the blocks of the page. The addresses and MAC addresses are not
-/// in this table: the lab has those of the page.
+/// The texts that the tests replace in the blocks of the page. The addresses and MAC
+/// addresses are not in this table, because the lab uses the same ones as the page.
 fn replaced(root: &Path) -> Result<[(&'static str, String); 4]> {
     const CONSOLE: &str = "console=ttyS0,115200n8";
     Ok([
@@ -156,7 +156,8 @@ impl Server {
         })
     }
 
-    /// The console of a machine with this role, without the times. The page shows a worker's.
+    /// The console of a machine with this role, without the times. The page shows the
+    /// console of a worker.
     fn console(&self, role: &str) -> Result<Vec<String>> {
         let shown = text_with(&self.blocks, "agent: installing to /dev/sda")?;
         let lines = shown.lines().filter_map(|line| line.split_once("] "));
@@ -238,8 +239,8 @@ fn documented_pxe_uefi() {
     });
 }
 
-/// A machine that is in no line waits at the menu, and boots with the role that somebody
-/// chooses there.
+/// A machine without a line of its own waits at the menu, and boots with the role that
+/// somebody chooses there.
 #[test]
 fn documented_pxe_menu() {
     host_test("documented_pxe_menu", async |lab| {

@@ -99,8 +99,9 @@ fn power_button_while_writing() {
     });
 }
 
-/// The kernel cannot unpack the whole ramdisk. Without the check of init the host would
-/// run with some of its drivers, and each of its faults would have another look.
+/// The kernel cannot unpack the whole ramdisk. Without init's check the host would run
+/// with only some of its drivers, and the same cause would show as a different fault
+/// each time.
 #[test]
 fn too_little_memory() {
     host_test("too_little_memory", async |lab| {
@@ -122,8 +123,8 @@ fn too_little_memory() {
     });
 }
 
-/// The targets of docs/ways-to-boot.md: the whole deployment in as much memory as the
-/// builder reports at most.
+/// The targets of docs/ways-to-boot.md: the whole deployment with no more memory than
+/// the largest amount that the builder reports.
 #[test]
 #[ignore = "as the other installations, with less memory"]
 fn a_deployment_in_192_mib() {
@@ -162,8 +163,8 @@ const TOO_LITTLE_MIB: u32 = 160;
 /// The first block comes after 15 s, and a busy machine is slow.
 const BLOCK: Duration = Duration::from_secs(90);
 
-/// The driver of this console is a module, so init prints its first lines before
-/// the console exists. A server's text controls no console.
+/// The driver of this console is a module, so init prints its first lines before the
+/// console exists. Text from a server must not control a console.
 #[test]
 fn console_that_appears_late() {
     host_test("console_that_appears_late", async |lab| {
@@ -228,8 +229,8 @@ fn console_of_the_firmware() {
     });
 }
 
-/// A USB disk appears seconds later than an NVMe disk, which alone would be enough
-/// to choose a root disk.
+/// A USB disk appears seconds later than an NVMe disk. The NVMe disk alone would be
+/// enough to choose a root disk.
 #[test]
 fn usb_disk_is_in_the_inventory() {
     host_test("usb_disk_is_in_the_inventory", async |lab| {
@@ -291,8 +292,8 @@ fn no_disk_is_the_last_line() {
     });
 }
 
-/// By default the chipset's watchdog resets the machine after it has counted to 30
-/// s twice, unless the agent feeds it. After a kernel panic it must reset the
+/// By default the chipset's watchdog resets the machine after it has counted to 30 s
+/// twice, unless the agent feeds it. After a kernel panic the watchdog must reset the
 /// machine.
 #[test]
 #[ignore = "the watchdog takes minutes"]

@@ -1,11 +1,11 @@
 //! Tests fast track: the agent runs for hours between inspection and
 //! deployment.
 //!
-//! The test simulates a day by its events, not by its length. With Ironic's timeout
-//! of 300 s an agent sends a heartbeat every 90 to 180 s, 640 a day. With a lease
-//! of one hour it renews the lease 48 times. Here the same number of events takes
-//! minutes. The conductor also requests the list of commands over TLS at each
-//! heartbeat, which is more than Ironic does.
+//! The test simulates the events of a day, not its length. With Ironic's timeout of 300
+//! s an agent sends a heartbeat every 90 to 180 s, 640 a day. With a lease of one hour
+//! it renews the lease 48 times. Here the same number of events takes minutes. The
+//! conductor also requests the list of commands over TLS at each heartbeat, which is
+//! more than Ironic does.
 
 #![allow(clippy::print_stdout)]
 
@@ -24,9 +24,9 @@ const HEARTBEATS: usize = 640;
 const RENEWALS: usize = 48;
 /// The agent logs its memory use at every 50th heartbeat.
 const LOGGED_EVERY: usize = 50;
-/// By this heartbeat everything has happened once. The last is the log in memory
-/// (`report/ring`), which takes twice the memory with its 4097th line: at about the 230th
-/// heartbeat, 920 KiB were seen.
+/// By this heartbeat every kind of growth has happened once. The last one is the log in
+/// memory (`report/ring`), which needs twice the memory from its 4097th line. A
+/// measurement showed 920 KiB for this, at about the 230th heartbeat.
 const STEADY: usize = 300;
 /// Resident memory: the growth that a day may cause in percent, and the upper limit
 /// in KiB.

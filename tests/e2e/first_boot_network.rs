@@ -1,6 +1,6 @@
-//! The installed system has the network of the ramdisk before its Ignition fetches:
-//! the config on the disk only points to the rest of the config, on a server that
-//! only this network can reach.
+//! The installed system has the network of the ramdisk before its Ignition fetches
+//! anything: the config on the disk only points to the rest of the config, which is on
+//! a server that only this network can reach.
 //!
 //! The system's own udev and NetworkManager, from Debian, read what the agent left
 //! for them. There is no DHCP server, and the default gateway is an unused address:
@@ -44,7 +44,7 @@ struct Described {
     network_data: Option<Value>,
     /// A file for this host in the image: name and text.
     embedded: Option<(&'static str, String)>,
-    /// The number of the peer's cables that the host's NICs are on. 0: one NIC on a
+    /// The number of the peer's cables that connect the host's NICs. 0: one NIC on a
     /// tap.
     cables: u16,
     /// The host name that the installed system must have.
@@ -160,9 +160,9 @@ fn has_arguments(lab: &Lab, mark: Mark, arguments: &str) -> Result<()> {
 
 const FILES: &str = "/boot/coreos-firstboot-network";
 
-/// Checks that the system got these keyfiles, readable by root only, and its
-/// image's own kernel arguments. It must also keep the files where NetworkManager
-/// reads them at each later boot.
+/// Checks that the system got these keyfiles, readable by root only, and the kernel
+/// arguments of its image. It must also keep the files where NetworkManager reads them
+/// at each later boot.
 fn has_files(lab: &Lab, mark: Mark, names: &[&str]) -> Result<()> {
     let line = shown(lab, mark, "TEST-ROOT: cmdline: ")?;
     ensure!(

@@ -143,8 +143,8 @@ async fn installs(lab: &Lab, trust: Trust, authority: &Authority, clock: &str) -
     boots(lab, &site, guest, reset).await
 }
 
-/// The test's authority is one of about 140 public ones in the bundle. The hardware
-/// clock is at 2010, as with an empty battery, so no certificate is valid yet.
+/// The test's authority is one of about 140 in the bundle; the others are public. The
+/// hardware clock is at 2010, as with an empty battery, so no certificate is valid yet.
 #[test]
 fn https_by_the_bundle_with_a_clock_that_is_years_off() {
     host_test("https_by_the_bundle", async |lab| {

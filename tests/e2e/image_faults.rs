@@ -178,8 +178,8 @@ fn image_server_dies_in_the_middle() {
     });
 }
 
-/// The image server dies in the middle of the image, and does not come back. Either firmware
-/// finds nothing to boot: neither a part of the new system nor the old one.
+/// The image server dies in the middle of the image, and does not come back. Neither
+/// firmware finds anything to boot: not a part of the new system, and not the old one.
 #[test]
 fn image_server_that_stays_away_leaves_no_disk_that_boots() {
     host_test("image_server_stays_away", async |lab| {
@@ -328,8 +328,9 @@ fn image_behind_a_redirect() {
     });
 }
 
-/// The store redirects those who have not logged in, and its login page answers with
-/// status 200. In the browser of the operator, who has logged in, the URL works.
+/// The store redirects clients that have not logged in to its login page, which answers
+/// with status 200. The operator has logged in, so the URL works in the operator's
+/// browser.
 #[test]
 #[ignore = "as image_behind_a_redirect, but it installs nothing"]
 fn login_page_instead_of_the_image() {

@@ -1,6 +1,7 @@
-//! Boots hosts from the image service, the real `landfall-image serve` with the hosts of
-//! an install-config.yaml: one by iPXE under a BIOS, and one from its ISO under UEFI. The
-//! answers of the service, without a host: image-build/tests/command_line/serve.rs.
+//! Boots hosts from the image service, the real `landfall-image serve` with the hosts
+//! of an install-config.yaml: one by iPXE under a BIOS, and one from its ISO under
+//! UEFI. image-build/tests/command_line/serve.rs tests the answers of the service
+//! without a host.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -128,8 +129,8 @@ impl ImageService {
     }
 }
 
-/// The hosts of an install-config.yaml get one ISO with all of them in three_hosts.rs.
-/// Here each one gets its own, which has nothing of the others.
+/// In three_hosts.rs, the hosts of an install-config.yaml share one ISO. Here each host
+/// gets its own ISO, which contains nothing about the other hosts.
 #[test]
 fn hosts_of_the_image_service() {
     host_test("hosts_of_the_image_service", async |lab| {

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::host_test;
 
-/// In MiB: the unpacked live system, the program, and the ISO as a file and in the
-/// memory of the service.
+/// In MiB, enough for the unpacked live system, the program, and the ISO as a file and
+/// in the memory of the service.
 const MEMORY: u32 = 1536;
 
 /// The names of the program and of the base ISO on the HTTP server.

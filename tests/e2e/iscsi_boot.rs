@@ -25,7 +25,7 @@ fn plan() -> Plan {
     }
 }
 
-/// The same machine without its disk, and with a table that names the target by these ports.
+/// The same machine without its disk. Its table names the target by these ports.
 fn diskless(lab: &Lab, site: &Site, ports: &[u16], chap: Option<(&str, &str)>) -> Result<Site> {
     let nic = IbftNic {
         address: GUEST_V4.into(),
@@ -50,9 +50,9 @@ fn diskless(lab: &Lab, site: &Site, ports: &[u16], chap: Option<(&str, &str)>) -
     Ok(host)
 }
 
-/// The image goes to the target, and the installed system gets the arguments with which its
-/// initramfs finds it again. The second boot is from the same disk on another bus, because the
-/// test image has no iSCSI.
+/// Writes the image to the target. The installed system gets the arguments with which
+/// its initramfs finds the target again. The second boot is from the same disk on
+/// another bus, because the test image has no iSCSI.
 async fn install_on_target(lab: &Lab, firmware: Firmware) -> Result<()> {
     let plan = Plan { firmware, ..plan() };
     let site = plan.site(lab).await?;

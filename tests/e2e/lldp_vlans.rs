@@ -19,8 +19,8 @@ use crate::host_test;
 /// Starts lldpd on the host's first tap. It announces two VLANs (IEEE 802.1Q annex
 /// D: two bytes of VLAN ID, the length of the name, the name).
 ///
-/// It drops its privileges, and its user must reach the files in `directory`: a home
-/// directory of root, in which the lab may be, is closed to others.
+/// lldpd drops its privileges, and its user must reach the files in `directory`. The
+/// lab may be in root's home directory, which is closed to other users.
 fn switch(directory: &Path) -> Result<Child> {
     let vlan =
         |value| format!("configure lldp custom-tlv add oui 00,80,c2 subtype 3 oui-info {value}\n");

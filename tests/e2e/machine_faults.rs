@@ -77,8 +77,8 @@ fn no_disk() {
     });
 }
 
-/// The cloud kernel has no driver for the controller of the disk. The host says so, and
-/// does not fill its console with the same line.
+/// The cloud kernel has no driver for the controller of the disk. The host reports
+/// this, and does not fill its console with the same line.
 #[test]
 fn no_driver_for_the_disk() {
     host_test("no_driver_for_the_disk", async |lab| {
@@ -142,9 +142,9 @@ fn no_disk_matches_the_hints() {
     });
 }
 
-/// A host with three disks and no hints, booted by UEFI: its screen is a framebuffer, as
-/// that of most servers. It says which disk was chosen and why, why each other disk was
-/// not, and how to choose another one.
+/// A host with three disks and no hints, booted by UEFI: its screen is a framebuffer,
+/// as on most servers. The screen shows which disk the agent chose and why, why it did
+/// not choose each of the others, and how to choose another one.
 #[test]
 fn several_disks_and_which_was_chosen() {
     host_test("several_disks_and_which_was_chosen", async |lab| {
@@ -197,8 +197,8 @@ fn blank_disk(lab: &Lab, name: &str, gib: u64) -> Result<Disk> {
     })
 }
 
-/// A second NIC without a driver does not keep the host from working. The console and the
-/// inventory name it, with the module that the kernel has for it.
+/// A second NIC has no driver, but the host works. The console and the inventory name
+/// the NIC, with the module that the kernel has for it.
 #[test]
 fn a_nic_without_a_driver_is_reported() {
     host_test("a_nic_without_a_driver_is_reported", async |lab| {
@@ -247,8 +247,8 @@ fn reported_fault(services: &Services, address: &str) -> Result<Value> {
     })
 }
 
-/// The driver requests its firmware when the agent switches the NIC on, and does not get
-/// it. The console and the inventory name file and package.
+/// The driver requests its firmware when the agent switches the NIC on, and does not
+/// get it. The console and the inventory name the missing file and its package.
 #[test]
 fn a_nic_without_firmware_is_reported() {
     host_test("a_nic_without_firmware_is_reported", async |lab| {
@@ -412,10 +412,12 @@ async fn second_lookup(lab: &Lab, services: &Services) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the agent has ended because Ironic does not know the machine, and downloads
-/// the logs of that end from the agent that init has started again.
+/// Waits until the agent has ended because Ironic does not know the machine. Then init
+/// has started the agent again, and this function downloads the logs of the ended agent
+/// from the new one.
 async fn logs_outlive_the_agent(lab: &Lab, guest: &Guest) -> Result<()> {
-    // How long the download may take: an agent that Ironic still does not know ends again.
+    // How long the download may take. The agent ends again as long as Ironic does not
+    // know it.
     const DOWNLOAD: Duration = Duration::from_secs(60);
     let error = "agent: FAILED lookup: no node after 3 s";
     let line = guest.console(error, BOOT).await?;

@@ -31,8 +31,8 @@ fn two_paths_to_one_disk() {
     });
 }
 
-/// A path is pulled out while the image is written. The system on the disk must still
-/// be complete: it boots, with its Ignition config.
+/// Somebody pulls a path out while the agent writes the image. The system on the disk
+/// must still be complete: it boots, with its Ignition config.
 #[test]
 fn a_path_fails_while_writing() {
     host_test("a_path_fails_while_writing", async |lab| {

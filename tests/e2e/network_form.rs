@@ -102,7 +102,7 @@ async fn type_text(guest: &mut Guest, text: &str) -> Result<()> {
 }
 
 /// No DHCP server answers, and the switch bonds two ports and drops frames that do not
-/// have its VLAN. The form makes all of it.
+/// have its VLAN. The operator makes the bond and the VLAN in the form.
 #[test]
 fn a_bond_with_a_vlan_is_made_in_the_form() {
     host_test("a_bond_with_a_vlan_is_made_in_the_form", async |lab| {

@@ -1,8 +1,8 @@
 //! Tests a host without a disk of its own, whose firmware has a table for a boot by
 //! NVMe/TCP (NBFT). The storage is a second guest, with the kernel's own target.
 //!
-//! The table is the only thing that says which NIC leads to the storage, and what the
-//! storage is. The target permits the host NQN of the table alone.
+//! Only the table says which NIC leads to the storage, and which storage to use. The
+//! target permits only the host NQN from the table.
 
 use std::path::{Path, PathBuf};
 
@@ -47,9 +47,10 @@ async fn storage(lab: &Lab, disk: &Path) -> Result<Peer> {
     Peer::nvme_tcp(lab, disk, SUBSYSTEM, HOST_NQN).await
 }
 
-/// From the firmware's table to the first boot of the installed system. The table wants
-/// digests of headers and data, for which the kernel loads a module. For the first boot the
-/// disk is in the host: the initramfs of the test image has no NVMe/TCP.
+/// Covers the way from the firmware's table to the first boot of the installed system.
+/// The table requires digests of headers and data, for which the kernel loads a module.
+/// For the first boot the disk is in the host, because the initramfs of the test image
+/// has no NVMe/TCP.
 #[test]
 fn nvme_tcp_installation() {
     host_test("nvme_tcp_installation", async |lab| {
@@ -92,8 +93,8 @@ fn nvme_tcp_installation() {
     });
 }
 
-/// The storage does not have one of two subsystems. The inventory has the disk of the
-/// other one, and the console says what is missing.
+/// The storage has only one of two subsystems. The inventory has the disk of that
+/// subsystem, and the console reports the missing one.
 #[test]
 fn nvme_tcp_without_one_subsystem() {
     host_test("nvme_tcp_without_one_subsystem", async |lab| {

@@ -1,5 +1,5 @@
-//! A config drive that an earlier deployment has left on a disk is no configuration of the
-//! ramdisk. With the address in it, the host would not reach Ironic.
+//! The ramdisk must not use a config drive that an earlier deployment left on a disk.
+//! With the address in that config drive, the host would not reach Ironic.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
@@ -28,8 +28,8 @@ fn put(disk: &Path, config_drive: &[u8], at: u64) -> Result<()> {
     Ok(disk.write_all_at(config_drive, at)?)
 }
 
-/// One disk has the config drive in a partition, as the agent writes it. The other one is
-/// a config drive as a whole.
+/// One disk has the config drive in a partition, as the agent writes it. The whole of
+/// the other disk is a config drive.
 #[test]
 fn a_config_drive_on_a_disk_is_not_taken_for_settings() {
     host_test("old_config_drive", async |lab| {

@@ -1,5 +1,5 @@
-//! Tests the way from the first carrier to the first lookup: which NIC reaches
-//! the provisioning service, and what the agent does about the other NICs.
+//! Tests how the agent gets from the first carrier to the first lookup: which NIC
+//! reaches the provisioning service, and what the agent does about the other NICs.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -24,8 +24,8 @@ use landfall_tests::{artifacts, conductor, media, program, site};
 
 use crate::host_test;
 
-/// A part of every secret in this test, so that the test also detects the leak
-/// of a part.
+/// A part of every secret in this test, so that the test also detects a leak of only a
+/// part of a secret.
 const TRACE: &str = "s3cret";
 
 /// Runs in place of `/init` and copies `/run` and the kernel log to /dev/vdb,
@@ -159,8 +159,9 @@ async fn pages() -> Result<Vec<(&'static str, String)>> {
     Ok(pages)
 }
 
-/// The rows of the status screen, then the same without line breaks, which may be within a
-/// secret. Above it in the memory are messages of the kernel with its command line.
+/// The rows of the status screen, then the same text without line breaks, because a
+/// line break may be within a secret. The kernel messages above the status screen are
+/// left out: they contain the command line.
 fn agent_screen(memory: &str) -> Result<String> {
     let start = memory.rfind(" Landfall ").context("no status screen")?;
     let characters: Vec<char> = memory[start..].chars().take(80 * 25).collect();

@@ -24,8 +24,8 @@ const MIB: u64 = 1 << 20;
 /// The time limit for the step.
 const STEP: Duration = Duration::from_secs(120);
 
-/// Whether there is a superblock of version 1.2 with this name on a member that begins at
-/// this MiB.
+/// Whether a member that begins at this MiB has a superblock of version 1.2 with this
+/// name.
 fn has_member(disk: &Path, start: u64, name: &str) -> Result<bool> {
     let mut superblock = [0; 64];
     File::open(disk)?.read_exact_at(&mut superblock, start * MIB + 4096)?;
@@ -33,9 +33,9 @@ fn has_member(disk: &Path, start: u64, name: &str) -> Result<bool> {
     Ok(magic && superblock[32..].starts_with(name.as_bytes()))
 }
 
-/// The step `create_configuration` on a host with two disks: volume `root` of RAID 1, and
-/// `data` of RAID 0. Afterwards the host is off. A BIOS cannot start an image on software
-/// RAID.
+/// Runs the step `create_configuration` on a host with two disks: volume `root` of RAID
+/// 1, and `data` of RAID 0. Afterwards the host is off. The firmware must be UEFI,
+/// because a BIOS cannot start an image on software RAID.
 async fn create_volumes(lab: &Lab) -> Result<Site> {
     let plan = Plan {
         disk_mib: 2048,
@@ -95,8 +95,8 @@ fn software_raid_is_created() {
     });
 }
 
-/// CoreOS is installed on the volume. It starts with both disks, and then with each disk
-/// alone: from that disk's copy of the EFI system partition, and by mdadm.
+/// Installs CoreOS on the volume. CoreOS starts with both disks, and then with each
+/// disk alone: from that disk's copy of the EFI system partition, and by mdadm.
 #[test]
 fn coreos_starts_from_either_disk_of_a_volume() {
     host_test("coreos_starts_from_either_disk_of_a_volume", async |lab| {

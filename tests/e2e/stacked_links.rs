@@ -1,6 +1,6 @@
-//! Tests MAC-VLAN, IPVLAN, VRF, a veth pair, a routing rule and a blackhole
-//! route from an NMState document in the guest's kernel: the kernel of the
-//! build machine has none of them.
+//! Tests MAC-VLAN, IPVLAN, VRF, a veth pair, a routing rule and a blackhole route from
+//! an NMState document. They run in the guest's kernel, because the kernel of the build
+//! machine supports none of them.
 //!
 //! Also tests the plan of a bond whose NICs the host does not have.
 //!
@@ -28,8 +28,8 @@ const IPVLAN_V4: &str = "198.51.100.10";
 const VRF_V4: &str = "203.0.113.10";
 const VETH_V4: &str = "10.64.0.1";
 
-/// Source addresses of pings that no route of the main table leads to. The answers
-/// go through the rule, into the blackhole and through the VRF.
+/// Source addresses of pings. No route of the main table leads back to them. The
+/// answers use the rule, the blackhole or the VRF.
 const BY_RULE: &str = "10.8.8.1";
 const INTO_BLACKHOLE: &str = "10.9.9.1";
 const BY_VRF: &str = "10.7.7.1";

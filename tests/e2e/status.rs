@@ -123,8 +123,8 @@ async fn no_form(lab: &Lab, guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// Ironic does not give the agent its node, for one reason after the other. After the
-/// last one the machine is locked down, and its network cannot be changed any more.
+/// Ironic refuses the agent its node, each time for another reason. After the last
+/// refusal the machine is locked down, and its network can no longer be changed.
 #[test]
 fn each_answer_of_ironic_has_its_screen() {
     host_test("each_answer_of_ironic_has_its_screen", async |lab| {

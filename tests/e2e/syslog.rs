@@ -52,8 +52,8 @@ impl LogLine {
     }
 }
 
-/// The lines of init and of the agents on the console, up to the last one of an agent: no
-/// process sends what init says after that.
+/// The lines of init and of the agents on the console, up to the last line of an agent.
+/// No process sends init's later lines to the syslog server.
 fn on_console(lab: &Lab) -> Result<Vec<LogLine>> {
     let events = lab.journal.events().into_iter();
     let of_console = events.filter(|event| event.source == Source::Console);
@@ -90,16 +90,16 @@ fn ensure_same(console: &[LogLine], syslog: &[LogLine]) -> Result<()> {
     Ok(())
 }
 
-/// From the first line of init to the last one of the agent, although the kernel kills the
-/// agent while it writes the image: each line once, in order. The screen has the lines as
-/// well, and no console has the status.
+/// Compares the lines from the first line of init to the last line of the agent,
+/// although the kernel kills the agent while it writes the image: each line arrives
+/// once, in order. The screen shows the lines as well, and no console shows the status.
 #[test]
 fn every_line_from_the_first_of_init_to_the_last_arrives_by_syslog() {
     host_test("every_line_arrives_by_syslog", async |lab| {
         let server = SyslogServer::start(lab).await?;
         let plan = Plan {
-            // The kernel's own lines could fall into those of the agent. The block of the
-            // status is no line of the log.
+            // The kernel's own lines could interrupt those of the agent. The status
+            // block is no line of the log.
             more_arguments: "landfall.syslog=tcp://192.0.2.1:514 landfall.console=lines \
                              loglevel=3 sysrq_always_enabled",
             ..Plan::default()

@@ -36,8 +36,8 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// What the console of the host says until the disk is chosen. `count` follows the
-    /// host in the first line.
+    /// The lines on the console of the host until the agent has chosen the disk.
+    /// `count` follows the host in the first line.
     pub(crate) fn lines(&self, count: &str) -> [String; 4] {
         let name = format!("{} ({})", self.host.name, self.host.mac);
         [

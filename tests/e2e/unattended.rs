@@ -279,8 +279,9 @@ async fn shows_only_problems(lab: &Lab, guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// No digest or signature proves the image, and `coreos.inst.insecure` is missing. The host
-/// says so on its consoles, which show nothing but problems, and has no status pages.
+/// No digest or signature proves the image, and `coreos.inst.insecure` is missing. The
+/// host reports this on its consoles, which show only problems. The host has no status
+/// pages.
 #[test]
 fn unattended_unproven_image() {
     host_test("unattended_unproven_image", async |lab| {

@@ -12,8 +12,8 @@ pub fn out_dir() -> PathBuf {
     repository().join("out")
 }
 
-/// The architecture of the hosts: x86_64, or that of `make demo ARCH=aarch64` and `make
-/// test-hardware ARCH=aarch64`.
+/// The architecture of the hosts: x86_64, or the architecture given in `make demo
+/// ARCH=aarch64` and `make test-hardware ARCH=aarch64`.
 #[must_use]
 pub fn arch() -> Arch {
     let name = std::env::var("LANDFALL_ARCH").unwrap_or_default();
@@ -265,8 +265,9 @@ pub fn coreos_image_sha256(packing: Packing) -> Result<String> {
     sha256(COREOS_IMAGE, packing)
 }
 
-/// The test image with Debian's udev and NetworkManager in its initramfs, for tests
-/// of the first boot's network, and its SHA-256. Only as [`Packing::Gz`].
+/// The test image with Debian's udev and NetworkManager in its initramfs, and its
+/// SHA-256. The image is for tests of the network in the first boot, and exists only as
+/// [`Packing::Gz`].
 pub fn network_manager_image() -> Result<(PathBuf, String)> {
     let file = out_dir()
         .join(NETWORK_MANAGER_IMAGE)

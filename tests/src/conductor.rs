@@ -55,7 +55,7 @@ pub enum LookupFault {
     Hostile,
 }
 
-/// A text that clears the screen and moves the cursor of a terminal on which it is printed,
+/// A text that clears the screen and moves the cursor of the terminal that prints it,
 /// by a control character (CSI) and by escape sequences.
 pub const TERMINAL_SEQUENCES: &str = "gone\u{9b}2J\u{1b}[2J\u{1b}[1;1Hhere";
 
@@ -63,7 +63,7 @@ pub const TERMINAL_SEQUENCES: &str = "gone\u{9b}2J\u{1b}[2J\u{1b}[1;1Hhere";
 struct Memory {
     state: watch::Sender<ProvisionState>,
     token: Option<String>,
-    /// The last token that the conductor issued. Unlike `token`, it stays when a
+    /// The last token that the conductor issued. Unlike `token`, it is kept when a
     /// deployment ends.
     last_token: Option<String>,
     logs: Option<String>,
@@ -112,8 +112,8 @@ pub struct Conductor {
 impl Conductor {
     /// Serves on the lab's host addresses.
     pub async fn start(lab: &Lab, script: Script) -> Result<Self> {
-        // One heartbeat can wait while another is handled. Further heartbeats are
-        // dropped, as while Ironic has the node locked.
+        // One heartbeat can wait while the conductor handles another. The conductor
+        // drops further heartbeats, as Ironic does while it has the node locked.
         let (heartbeats, waiting) = mpsc::channel(1);
         let (state, receiver) = watch::channel(ProvisionState::WaitCallback);
         let shared = Arc::new(Shared {

@@ -14,7 +14,7 @@ use crate::program;
 
 const SECTOR: u64 = 512;
 const MIB: u64 = 1 << 20;
-/// The byte range of the GPT's 128 entries of 128 bytes, behind the MBR and the
+/// The byte range of the GPT's 128 entries of 128 bytes each, after the MBR and the
 /// header.
 const ENTRIES: std::ops::Range<usize> = 1024..1024 + 128 * 128;
 /// Byte ranges in the protective MBR that depend on the size of the disk: the last
@@ -115,8 +115,8 @@ impl InstalledDisk {
         Ok(faults)
     }
 
-    /// Lists the differences from another disk, one a line. `end` is the end of the
-    /// image; behind it only the partition entries are compared.
+    /// Lists the differences from another disk, one per line. `end` is the end of the
+    /// image. After it, only the partition entries are compared.
     pub fn differences(&self, other: &Self, boot: usize, end: u64) -> Result<Vec<String>> {
         let mut found = Vec::new();
         let mut compare = |what: &str, same: bool| {

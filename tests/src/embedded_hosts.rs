@@ -1,6 +1,6 @@
-//! Makes the networks of fifty hosts, including the test's host, in the input
-//! formats of the builder. The addresses of the other hosts reach nothing in
-//! the lab. [`install_config`] describes hosts that all run.
+//! Makes the networks of fifty hosts, including the test's host, in the input formats
+//! of the builder. Nothing in the lab has the addresses of the other hosts.
+//! [`install_config`] describes hosts that all run.
 
 use std::fs;
 

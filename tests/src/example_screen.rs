@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// The labels whose facts are compared. What stands after `NETWORK` depends on the
-/// machine, except for the steps that have failed.
+/// The labels whose facts are compared. The text after `NETWORK` depends on the
+/// machine, except for the steps that have failed, so it is not in this list.
 const LABELS: [&str; 4] = ["NOW", "ERROR", "DISK", "SERVICE"];
 
-/// The columns in which a fact without a label begins, and a step of the way to the
-/// service (agent/report/src/status_screen/page.rs).
+/// The column in which a fact without a label begins, and the column in which a step of
+/// the way to the service begins (agent/report/src/status_screen/page.rs).
 const FACT: usize = 9;
 const STEP: usize = 11;
 
-/// The words in the lower rule of a screen while the network can be changed in the form.
+/// The words in the bottom line of a screen while the operator can change the network
+/// in the form.
 const OFFER: &str = "press Enter to change the network";
 
 /// What a screen says about its machine, without the values that another machine would not
@@ -50,7 +51,8 @@ impl ExampleScreen {
         }
     }
 
-    /// What this screen, without its line breaks, lacks: facts, and the offer of the form.
+    /// The facts of the example, and the offer of the form, that this screen lacks.
+    /// Line breaks do not matter.
     pub(crate) fn missing_on(&self, screen: &str) -> Vec<String> {
         let screen = normal(screen);
         let missing = self.facts.iter().filter(|fact| !screen.contains(*fact));
@@ -105,8 +107,8 @@ fn facts(screen: &str) -> Vec<String> {
         .collect()
 }
 
-/// The text with the same word for all values of one kind. Line breaks and spaces do not
-/// count.
+/// The text with all values of one kind replaced by the same word. Line breaks and
+/// spaces do not count.
 fn normal(text: &str) -> String {
     let words: Vec<String> = text.split_whitespace().map(normal_word).collect();
     let text = words.join(" ");

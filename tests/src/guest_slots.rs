@@ -1,8 +1,8 @@
 //! Limits how many guests run at the same time.
 //!
-//! An emulated guest uses about two thirds of a core: the load with two guests was
-//! 1.4. The rest of the time it waits for addresses, timers and other programs. So
-//! three guests run for each two cores. With more, all of them run slower, and time
+//! An emulated guest uses about two thirds of a core: the load with two guests was 1.4.
+//! The rest of the time it waits for addresses, timers and other programs. So three
+//! guests run on two cores. If more guests run, all of them become slower, and time
 //! limits start to fail. A guest needs 512 MiB, plus memory for QEMU and for the page
 //! cache of its disk.
 

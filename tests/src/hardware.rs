@@ -1,4 +1,4 @@
-//! Keeps the tables of docs/hardware.md equal to the data in initramfs/hardware and to
+//! Checks that the tables of docs/hardware.md match the data in initramfs/hardware and
 //! tests/hardware/matrix.txt, and compares this data with the modules of a real kernel.
 //!
 //! `make docs` rewrites the tables.

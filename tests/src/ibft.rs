@@ -4,8 +4,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// In bytes: the header of all ACPI tables, which QEMU writes, and the part of the table's own
-/// that follows it.
+/// In bytes: the header of all ACPI tables, which QEMU writes, and the control
+/// structure, which follows it in this table.
 const ACPI_HEADER: usize = 36;
 const CONTROL: usize = 48;
 const CONTROL_LENGTH: usize = 18;

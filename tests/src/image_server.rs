@@ -86,7 +86,8 @@ pub struct Behaviour {
     pub redirects_to: Option<String>,
     /// The upper limit of the rate.
     pub bytes_per_second: Option<u64>,
-    /// The number of bytes at the start of the file for which that limit does not count.
+    /// The number of bytes at the start of the file for which the limit of the rate
+    /// does not count.
     pub fast_start: usize,
 }
 
@@ -203,8 +204,8 @@ impl ImageServer {
         Ok(Self { shared, tasks })
     }
 
-    /// Serves over TLS on the lab's IPv4 address. A transfer that dies does not
-    /// close the port.
+    /// Serves over TLS on the lab's IPv4 address. If a transfer fails, the port stays
+    /// open.
     pub async fn start_tls(
         lab: &Lab,
         port: u16,
@@ -214,8 +215,8 @@ impl ImageServer {
         Self::start_tls_with(lab, port, config, Shared::new(lab, files, None)).await
     }
 
-    /// Like [`Self::start_tls`], without files, on a machine whose clock has stopped at this
-    /// time (RFC 9110, 5.6.7).
+    /// Like [`Self::start_tls`], but without files, and the machine's clock has stopped
+    /// at this time (RFC 9110, 5.6.7).
     pub async fn start_tls_at(
         lab: &Lab,
         port: u16,

@@ -63,8 +63,8 @@ pub async fn deploy_and_boot(
     services: &Services,
     guest: Guest,
 ) -> Result<()> {
-    // Fails early: a host that finds nothing to boot never prints this line, and
-    // the next wait is much longer.
+    // Makes the test fail early: a host that finds nothing to boot never prints this
+    // line, and the next wait is much longer.
     guest.console("init: landfall", BOOT).await?;
     services.conductor.deployed(BOOT + DEPLOYMENT).await?;
     let (guest, reset) = match plan.finish {

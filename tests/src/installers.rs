@@ -33,8 +33,7 @@ const MEMORY_MIB: u32 = 640;
 const START_LIMIT: Duration = Duration::from_secs(120);
 const INSTALLATION_LIMIT: Duration = Duration::from_secs(300);
 
-/// Intended differences of every installation that keeps no partitions, with the
-/// reason.
+/// Intended differences of every installation without kept partitions, with the reason.
 const MEANT: &[(&str, &str)] = &[
     (
         "table: place of the backup",

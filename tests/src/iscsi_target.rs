@@ -36,7 +36,8 @@ impl Drop for IscsiTarget {
 }
 
 impl IscsiTarget {
-    /// Offers the raw file `disk`, to those who prove themselves by `chap` if it is given.
+    /// Offers the raw file `disk`. If `chap` is given, only clients that authenticate
+    /// with it get access.
     pub async fn start(disk: &Path, chap: Option<(&str, &str)>) -> Result<Self> {
         /// A network namespace does not separate the control sockets, which are files.
         static STARTED: AtomicU32 = AtomicU32::new(0);

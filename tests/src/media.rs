@@ -1,5 +1,4 @@
-//! Makes boot media for one test, with the builder's command line like an
-//! operator's.
+//! Makes boot media for one test with the builder's command line, as an operator does.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -58,8 +57,8 @@ pub async fn server_ramdisk(lab: &Lab) -> Result<PathBuf> {
     ramdisk_of(lab, Kernel::Generic, &ModuleSet::Server.options(), &[]).await
 }
 
-/// This ramdisk of a live system, with the `config.ign` of `folder` as a second archive, as in
-/// CoreOS.
+/// The given ramdisk of a live system, with the `config.ign` of `folder` as a second
+/// archive, as in CoreOS.
 pub async fn with_config(lab: &Lab, system: &Path, folder: &Path) -> Result<PathBuf> {
     let archive = lab.path("config.cpio");
     let pack = format!(
@@ -164,8 +163,8 @@ pub async fn uki_folder(
     Ok(folder)
 }
 
-/// The path in Debian's package ipxe of the build that drives the NIC through
-/// UEFI.
+/// The path of the iPXE build that drives the NIC through UEFI, in Debian's package
+/// ipxe.
 pub const IPXE: &str = "/usr/lib/ipxe/snponly.efi";
 
 /// The name of that build on the TFTP server.
@@ -191,8 +190,8 @@ pub async fn hosts(lab: &Lab, options: &[String]) -> Result<Vec<u8>> {
     Ok(std::fs::read(path)?)
 }
 
-/// The files of a network boot, served under their paths in the folder: those
-/// directly in it, and the one with an operator's additions.
+/// The files of a network boot, served under their paths in the folder: the files
+/// directly in it, and the file with an operator's additions.
 pub fn served(folder: &Path) -> Result<Vec<ServedFile>> {
     let mut files = vec![ServedFile::read(ADDITION, &folder.join(ADDITION))?];
     for entry in std::fs::read_dir(folder)? {

@@ -51,8 +51,8 @@ const LEFT_OUT: [(&str, &str); 18] = [
     ("wdt_pci", "an extension card that firmware does not arm"),
 ];
 
-/// Drivers that operators missed before. A wildcard in the set or a renamed module
-/// must not lose them.
+/// Drivers that an earlier set lacked and operators needed. A wildcard in the set or a
+/// renamed module must not lose them.
 const WANTED: [&str; 31] = [
     "ax88179_178a",
     "asix",
@@ -139,8 +139,8 @@ fn the_server_set_has_a_driver_for_every_card_that_it_does_not_leave_out() {
     assert!(missing.is_empty(), "not in the set: {}", missing.join(" "));
 }
 
-/// Whether the module has an alias for a device on a bus: plugged in, soldered on
-/// or described by ACPI.
+/// Whether the module has an alias for a device on a bus: a device that is plugged in,
+/// soldered on or described by ACPI.
 fn is_asked_for_by_a_device(module: &std::path::Path) -> bool {
     const BUSES: [&str; 6] = ["pci:", "usb:", "acpi", "auxiliary:", "virtio:", "vmbus:"];
     let aliases = ModInfo::of_file(module).unwrap().aliases;

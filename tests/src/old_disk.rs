@@ -1,7 +1,7 @@
 //! Fills a host's disk before the agent starts.
 //!
-//! The agent's first write is zeros. On a disk of zeros a test cannot see it, and
-//! such a disk never boots, whatever the agent fails to erase.
+//! The agent's first write is zeros. On a disk of zeros a test cannot see this write,
+//! and such a disk never boots, even if the agent fails to erase something.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,8 +16,8 @@ use crate::program;
 pub enum OldDisk {
     /// Zeros, like a new disk.
     Blank,
-    /// The same byte everywhere, so that [`ensure_untouched`] detects every write.
-    /// Takes its full size on the build machine, so it is for small disks only.
+    /// The same byte everywhere, so that [`ensure_untouched`] detects every write. The
+    /// disk takes its full size on the build machine, so use this for small disks only.
     Pattern,
     /// A system that boots under both firmwares. Its backup partition table is in
     /// the last sectors, where OVMF would find and restore it.

@@ -1,10 +1,10 @@
 //! A guest at the far end of the host's cables, which plays the switch of a machine
 //! room.
 //!
-//! It tags, bonds and speaks LACP as Linux does, and bridges incoming traffic to
-//! the lab with the conductor, the image server and dnsmasq. So a host that reaches
-//! the conductor has used the VLAN or bond under test. Or it plays the storage at a cable
-//! that leads nowhere else.
+//! The peer tags, bonds and speaks LACP as Linux does, and bridges incoming traffic to
+//! the lab with the conductor, the image server and dnsmasq. So a host that reaches the
+//! conductor has used the VLAN or bond under test. A peer can also be the storage at
+//! the other end of a cable that connects to nothing else.
 //!
 //! The ramdisk in `tests/peer` has a shell on the serial console, and this module
 //! types commands into it. The peer's NICs are `eth0` on a tap of the lab, then one
@@ -142,8 +142,8 @@ impl Peer {
         Self::start(lab, 1, SETUP).await
     }
 
-    /// Starts a peer that has this disk for NVMe/TCP at its one cable: as namespace 1 of
-    /// `subsystem`, at [`STORAGE_V4`] and port 4420, for `host` alone.
+    /// Starts a peer that offers this disk by NVMe/TCP at its only cable: as namespace
+    /// 1 of `subsystem`, at [`STORAGE_V4`] and port 4420, and to `host` only.
     pub async fn nvme_tcp(lab: &Lab, disk: &Path, subsystem: &str, host: &str) -> Result<Self> {
         let disk = Disk {
             path: disk.to_owned(),

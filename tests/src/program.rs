@@ -9,8 +9,8 @@ use tokio::process::Command;
 /// A command that the kernel kills when the thread that started it ends for any
 /// reason. Dropping its handle kills it too.
 ///
-/// `PR_SET_PDEATHSIG` has to be set between fork and exec, for which std only has
-/// an unsafe function. setpriv(1) of util-linux does it instead.
+/// Something has to set `PR_SET_PDEATHSIG` between fork and exec, and std has only an
+/// unsafe function for that. setpriv(1) of util-linux does it instead.
 pub fn bound_to_this_thread(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -21,13 +21,13 @@ pub fn bound_to_this_thread(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Like [`bound_to_this_thread`], for a program that starts others. They end with
-/// it even if they detach, as libvirt's guests do.
+/// Like [`bound_to_this_thread`], for a program that starts other programs. They end
+/// with it even if they detach, as libvirt's guests do.
 ///
-/// The program gets its own PID namespace, and the kernel ends all processes of a
-/// namespace with its first process. That first process is a shell, because it
-/// reaps orphans. Otherwise a program that waits for a process to disappear would
-/// wait forever.
+/// The program gets its own PID namespace: when the first process of a namespace ends,
+/// the kernel ends all its other processes. The first process here is a shell, because
+/// a shell reaps orphans. Otherwise a program that waits for a process to disappear
+/// would wait forever.
 pub fn bound_with_its_children(program: impl AsRef<OsStr>) -> Command {
     let mut command = bound_to_this_thread("unshare");
     command

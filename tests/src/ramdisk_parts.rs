@@ -18,8 +18,8 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The builder's options for this kernel. For [`Kernel::Rpm`] rpmbuild packs it first,
-    /// which takes a minute.
+    /// The builder's options for this kernel. For [`Kernel::Rpm`] rpmbuild packs the
+    /// kernel first, which takes a minute.
     pub async fn options(self, lab: &Lab) -> Result<Vec<String>> {
         let package = match self {
             Self::Cloud => artifacts::kernel_deb()?,

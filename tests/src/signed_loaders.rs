@@ -12,8 +12,8 @@ use crate::program;
 /// Debian's signed GRUB reads its configuration only here, wherever it is itself.
 const GRUB_CONFIG: &str = "::/EFI/debian/grub.cfg";
 
-/// Makes a raw image whose EFI system partition has Debian's signed shim and GRUB in place
-/// of the GRUB that the image's recipe makes.
+/// Makes a raw image. Its EFI system partition has Debian's signed shim and GRUB in
+/// place of the GRUB that the image's recipe makes.
 pub async fn image(lab: &Lab) -> Result<PathBuf> {
     let image = lab.path("signed.raw");
     std::fs::copy(artifacts::coreos_image(Packing::Raw)?, &image)?;

@@ -1,7 +1,7 @@
 //! Describes one host to install: its machine, network, image and boot method.
 //!
-//! A [`Plan`] is one combination of these choices. [`Plan::site`] makes the parts
-//! for it. A test then changes the parts that it is about and starts them.
+//! A [`Plan`] is one combination of these choices. [`Plan::site`] makes the parts for
+//! it. A test then changes the parts that it tests, and starts all parts.
 
 mod medium;
 
@@ -111,7 +111,7 @@ pub struct Plan {
     pub finish: Finish,
     /// Further kernel arguments of the ramdisk.
     pub more_arguments: &'static str,
-    /// Kernel arguments that order an installation. They replace the arguments that
+    /// Kernel arguments that request an installation. They replace the arguments that
     /// name the provisioning service.
     pub unattended: Option<String>,
     /// With [`Network::Dhcp`]: seconds until the lease is renewed (T1).
@@ -186,9 +186,9 @@ pub const TEST_ARGUMENTS: &str =
 /// The same for hosts with aarch64. The firmware's tables name the port for earlycon.
 const AARCH64_ARGUMENTS: &str = "console=tty0 console=ttyAMA0,115200n8 earlycon loglevel=6";
 
-/// The number of processors of a test host. With two, the fifteen tests of images
-/// take a fifth more CPU time than with one (413 s and 341 s). So only hosts that boot
-/// through a firmware and a boot loader have two.
+/// The number of processors of a test host. The fifteen tests of images take a fifth
+/// more CPU time with two processors than with one (413 s and 341 s). So only hosts
+/// that boot through a firmware and a boot loader have two.
 fn processors(boot: &Boot) -> u8 {
     match boot {
         Boot::Direct { .. } => 1,

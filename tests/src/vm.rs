@@ -190,8 +190,8 @@ pub struct Machine {
     pub cords: Vec<Cord>,
     /// A data ISO in the CD drive. Not with [`Boot::Iso`].
     pub data_medium: Option<PathBuf>,
-    /// Whether the machine has a slot and the next free tap for a NIC that
-    /// [`Guest::plug_nic`] adds later.
+    /// Whether the machine has a free slot, and leaves the next tap free, for a NIC
+    /// that [`Guest::plug_nic`] adds later.
     pub late_nic: bool,
     pub extras: Vec<Extra>,
     pub boot: Boot,

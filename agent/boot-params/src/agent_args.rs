@@ -32,9 +32,9 @@ impl BootParams {
         *self.debug || *self.landfall_debug
     }
 
-    /// The URLs to which the agent posts the inventory: those of the callback URL. If
-    /// there is no callback URL but collectors are configured, the agent uses the
-    /// inspection API of the Ironic at `api_url`.
+    /// The URLs to which the agent posts the inventory: the URLs of
+    /// `inspection_callback_url`. If that setting has no value but collectors are
+    /// configured, the agent uses the inspection API of the Ironic at `api_url`.
     pub fn inspection_urls(&self) -> Option<ServiceUrls> {
         let given = self.inspection_callback_url.value.clone();
         given.or_else(|| match &self.api_url.value {
@@ -46,8 +46,8 @@ impl BootParams {
         })
     }
 
-    /// One warning for each setting that is set but has no effect yet. Settings
-    /// from the lookup are left out, since Ironic's answer contains every option.
+    /// One warning for each setting that is set but has no effect yet. Leaves out
+    /// settings from the lookup, since Ironic's answer contains every option.
     pub fn not_supported_yet(&self) -> Vec<String> {
         let settings = self.ignored.iter().zip(IGNORED);
         settings

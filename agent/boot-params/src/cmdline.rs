@@ -42,8 +42,8 @@ impl CommandLine {
         CommandLine { tokens, cut }
     }
 
-    /// Like [`parse`](Self::parse), for a file of such arguments: the length is not
-    /// limited, and an argument ends at the end of its line at the latest.
+    /// Like [`parse`](Self::parse), but for a file of kernel arguments: the length is
+    /// not limited, and each argument ends at the end of its line at the latest.
     pub fn parse_lines(text: &str) -> CommandLine {
         let tokens = text.lines().flat_map(tokens).collect();
         CommandLine { tokens, cut: false }
@@ -60,8 +60,8 @@ impl CommandLine {
         &self.tokens
     }
 
-    /// The last argument named `key`: of several arguments with one name, the last one
-    /// takes effect, except for arguments that form a list.
+    /// The last argument named `key`. If several arguments have the same name, the last
+    /// one takes effect, except for arguments that form a list.
     pub fn last(&self, key: &str) -> Option<&Token> {
         self.tokens.iter().rev().find(|token| token.key == key)
     }
@@ -88,9 +88,9 @@ impl CommandLine {
     }
 }
 
-/// Splits one text. A quote that is never closed counts as an ordinary character. For the
-/// kernel such a quote encloses the rest of the line. But one wrong quote in a template
-/// must not hide all the arguments after it.
+/// Splits one text. A quote that is never closed counts as an ordinary character. The
+/// kernel instead takes the rest of the line as quoted, but here one wrong quote in a
+/// template must not hide all the arguments after it.
 fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut start = None;

@@ -3,10 +3,11 @@
 
 use crate::cmdline::{CommandLine, Token};
 
-/// The network arguments that this boot passes on to the first boot, each either alone or
-/// as `name=value`. An unattended CoreOS installation passes on only some of them
-/// (coreos-installer's `coreos-installer-service` script). Without the rest, the first
-/// boot could lack a link of this boot, or get another lease or other name servers.
+/// The network arguments that this boot passes on to the first boot. Each argument may
+/// have a value (`name=value`) or none (`name`). An unattended CoreOS installation
+/// passes on only some of them (coreos-installer's `coreos-installer-service` script).
+/// Without the rest, the first boot could lack a link of this boot, or get another
+/// lease or other name servers.
 const FIRST_BOOT: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
@@ -36,10 +37,10 @@ const FIRST_BOOT: &[&str] = &[
     "coreos.force_persist_ip",
 ];
 
-/// The arguments of [`FIRST_BOOT`] that the first boot still needs if it gets its network
-/// from NetworkManager's files. They decide whether IPv6 is enabled, how NICs are named,
-/// and what happens to the files after the first boot. The files replace all other
-/// arguments.
+/// The arguments of [`FIRST_BOOT`] that the first boot still needs if it gets its
+/// network from NetworkManager's files. These arguments decide whether IPv6 is enabled,
+/// how NICs are named, and what happens to the files after the first boot. The files
+/// replace all other arguments.
 const WITH_FILES: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
@@ -52,7 +53,7 @@ const WITH_FILES: &[&str] = &[
 ];
 
 /// The arguments of this boot that the first boot of the written disk gets as well,
-/// verbatim and in order. If there are any, the caller puts `rd.neednet=1` in
+/// verbatim and in order. If the list is not empty, the caller puts `rd.neednet=1` in
 /// front, as coreos-installer does.
 pub fn first_boot_arguments(line: &CommandLine) -> Vec<&str> {
     named(line, FIRST_BOOT)

@@ -53,9 +53,9 @@ pub const KNOWN: &[&str] = &[
     IGNITION_HASH,
 ];
 
-/// Arguments that the old installer did not have. A command line with one of them
-/// is for the current installer, which ignores `coreos.inst=yes` and verifies what
-/// it installs.
+/// Arguments that the old installer did not have. A command line that contains one of
+/// these arguments is for the current installer, which ignores `coreos.inst=yes` and
+/// verifies what it installs.
 const CURRENT_ONLY: [&str; 5] = [
     PLATFORM_ID,
     STREAM,
@@ -100,8 +100,8 @@ pub struct CoreosInst {
     pub faults: Vec<String>,
     /// Arguments that are ignored, or that are read differently from how they look.
     pub warnings: Vec<String>,
-    /// Texts that report that the arguments install nothing. They are wrong if a config
-    /// file requests an installation.
+    /// Messages that the arguments install nothing. They do not apply if a config file
+    /// requests an installation.
     pub remarks: Vec<String>,
 }
 
@@ -130,8 +130,8 @@ impl CoreosInst {
         Self::read(line, false)
     }
 
-    /// Reads the command line of a host whose root device hints are known. They
-    /// choose the disk if the line says what to install and names no disk.
+    /// Reads the command line of a host whose root device hints are known. The hints
+    /// choose the disk if the command line says what to install but names no disk.
     pub fn with_hinted_disk(line: &CommandLine) -> CoreosInst {
         Self::read(line, true)
     }
@@ -227,7 +227,7 @@ impl CoreosInst {
 
     fn check_together(&mut self, line: &CommandLine, has_hints: bool) {
         if !self.is_wanted() {
-            // Without this text, the machine would continue and not report why it
+            // Without this message, the machine would continue without reporting why it
             // installs nothing.
             let given = KNOWN.iter().find(|key| line.last(key).is_some());
             if let Some(key) = given.filter(|_| self.faults.is_empty()) {
@@ -269,8 +269,8 @@ impl CoreosInst {
     }
 }
 
-/// Turns a name such as `sda` into `/dev/sda`: the old installer accepted only names, and
-/// the current one still accepts them.
+/// Turns a name such as `sda` into `/dev/sda`. The old installer accepted only names,
+/// and the current installer still accepts them.
 fn disk_path(text: String) -> String {
     match text.starts_with('/') {
         true => text,

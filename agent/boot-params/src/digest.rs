@@ -107,8 +107,9 @@ impl Digest {
     /// an algorithm, the number of digits selects it.
     ///
     /// # Errors
-    /// If the text has characters other than hexadecimal digits. If the number of digits
-    /// does not match the algorithm, or any algorithm if `None` is given.
+    /// If the text has characters other than hexadecimal digits, or if the number of
+    /// digits does not match the algorithm. If `algorithm` is `None`, the number must
+    /// match one of the algorithms.
     pub fn new(algorithm: impl Into<Option<Algorithm>>, hex: &str) -> Result<Self, DigestError> {
         let hex = hex.trim().to_ascii_lowercase();
         let by_length = || Algorithm::by_length(hex.len());
@@ -181,7 +182,8 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Whether the word has as many hexadecimal digits as the digests of any algorithm.
+/// Whether the word consists of hexadecimal digits, as many as the digest of some
+/// algorithm has.
 pub fn is_digest(word: &str) -> bool {
     let has_length = |known: &(Algorithm, &str, usize)| 2 * known.2 == word.len();
     ALGORITHMS.iter().any(has_length) && bytes(word).is_some()

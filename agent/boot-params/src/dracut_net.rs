@@ -6,9 +6,9 @@
 //! plan decides what the arguments mean together.
 //!
 //! The following arguments are silently ignored, because this machine has no use for
-//! them, and NetworkManager either does not read them or applies them only on other
-//! machines: dracut's own timeouts (`rd.net.timeout.iflink` and others), `rd.znet`,
-//! and the choice of a DNS daemon (`rd.net.dns-backend`, `rd.net.dns-resolve-mode`).
+//! them: dracut's own timeouts (`rd.net.timeout.iflink` and others), `rd.znet`, and the
+//! choice of a DNS daemon (`rd.net.dns-backend`, `rd.net.dns-resolve-mode`).
+//! NetworkManager either does not read them or applies them only on other machines.
 
 mod client_id_argument;
 mod device;
@@ -45,7 +45,7 @@ use crate::firmware_nics::FirmwareNics;
 use crate::mac::BootInterface;
 use times::Times;
 
-/// At most this many servers are read from each of `rd.net.dns=` and
+/// The maximum number of servers that are read from each of `rd.net.dns=` and
 /// `nameserver=`. A resolver uses three.
 const MOST_SERVERS: usize = 64;
 
@@ -83,18 +83,19 @@ pub struct NetArgs {
     pub carrier_timeout: Option<u32>,
     /// Milliseconds to wait for the second address family.
     pub ip_required_timeout_ms: u32,
-    /// What the firmware knows about the NICs. The command line does not contain
-    /// this: if [`NetArgs::needs_firmware`] or [`NetArgs::uses_nbft_network`], the caller
-    /// reads it and stores it here.
+    /// The firmware's data about the NICs, which the command line does not contain. If
+    /// [`NetArgs::needs_firmware`] or [`NetArgs::uses_nbft_network`] returns true, the
+    /// caller reads the data and stores it here.
     pub firmware: FirmwareNics,
     /// `rd.nonvmf`, `rd.nvmf.nonbft`: the firmware's tables for an NVMe boot (NBFT) are
     /// ignored.
     pub ignores_nbft: bool,
     /// `rd.iscsi.firmware=0`: the agent does not log in to the iSCSI targets of the
-    /// firmware's table (iBFT). dracut logs in only if the argument is on.
+    /// firmware's table (iBFT). dracut logs in only if the argument is switched on.
     pub ignores_ibft_targets: bool,
-    /// `ifname=nbft0:...` and the like: dracut has written the network of these tables as
-    /// arguments, so it is not read from the tables again.
+    /// `ifname=nbft0:...` and similar: dracut has already written the network of the
+    /// firmware's NVMe tables (NBFT) as arguments, so the agent does not read it from
+    /// the tables again.
     pub has_nbft_names: bool,
     /// What was ignored and why, one line each.
     pub warnings: Vec<String>,
@@ -201,8 +202,8 @@ impl NetArgs {
             || self.need_network
     }
 
-    /// True if the NICs of the firmware's tables for an NVMe boot (NBFT) get the network
-    /// that is in the tables.
+    /// True if the NICs in the firmware's tables for an NVMe boot (NBFT) get the
+    /// network settings of these tables.
     pub fn uses_nbft_network(&self) -> bool {
         !self.ignores_nbft && !self.has_nbft_names
     }

@@ -1,9 +1,9 @@
 //! Parses the settings of the firmware for an iSCSI boot: the files below
 //! `/sys/firmware/ibft/ethernet*`, into [`FirmwareNic`].
 //!
-//! The meaning is that of NetworkManager's reader (`nmi-ibft-reader.c`, git of
-//! 2026-08): it ignores `flags` (valid, boot NIC) and `subnet-mask`, and it keeps a
-//! DNS server that is all zero.
+//! The fields have the same meaning as in NetworkManager's reader (`nmi-ibft-reader.c`,
+//! git of 2026-08), which ignores `flags` (valid, boot NIC) and `subnet-mask`, and
+//! keeps a DNS server that is all zero.
 //!
 //! The firmware's table for an NVMe boot (NBFT) has its own parser, in
 //! `agent/nvme-boot`, which makes the same type.

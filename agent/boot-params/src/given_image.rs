@@ -65,8 +65,9 @@ impl BootParams {
     /// of `landfall.coreos.image_checksum`.
     ///
     /// # Errors
-    /// If the checksum is malformed: without it, the image would be written unverified.
-    /// If both are given and differ: it is not known which of them is right.
+    /// If the checksum is malformed, because the image would be written unverified
+    /// without it. If both checksums are given and differ, because it is not known
+    /// which of them is right.
     pub fn given_image(&self) -> Result<Option<GivenImage>, GivenImageError> {
         let Some(image) = &*self.coreos_image else {
             return Ok(None);

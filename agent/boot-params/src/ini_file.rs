@@ -8,8 +8,8 @@
 /// Longest text that is read, in bytes.
 pub const MAX_LENGTH: usize = 256 << 10;
 
-/// At most this many faults are reported for one file. The file may be an image that an
-/// operator has passed by mistake.
+/// The maximum number of faults that are reported for one file. The file may be an
+/// image that an operator has passed by mistake.
 const MAX_FAULTS: usize = 10;
 
 /// One `option = value` of a group.
@@ -122,7 +122,7 @@ fn group_name(line: &str) -> Option<String> {
     }
 }
 
-/// Removes quotes of either kind, if the same quote is at both ends. A value that is a
+/// Removes single or double quotes if the same quote is at both ends. A value that is a
 /// single quote character becomes empty, as in oslo.config.
 fn unquoted(value: &str) -> &str {
     let quote = value.starts_with(['"', '\'']) && value.chars().last() == value.chars().next();

@@ -11,8 +11,8 @@ use secret_values::without_secret_values;
 /// values of names such as `ipa-agent-token=`. Other text stays unchanged.
 ///
 /// Commas, quotes and brackets can be part of a password or of a query, and they can
-/// surround a URL. If a text can be read in both ways, it is masked: a log that hides too
-/// much is better than a log that shows a password.
+/// also surround a URL. If a text can be read in both ways, the function masks it: a
+/// log that hides too much is better than a log that shows a password.
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     match without_secrets_of_urls(text) {
         Cow::Borrowed(text) => without_secret_values(text),
@@ -53,8 +53,9 @@ const AFTER_QUOTE: &str = ",;:.)]}>";
 /// Characters that can follow a URL without being part of it.
 const TAIL: [char; 10] = [',', ';', ':', '.', '\'', '"', ')', ']', '}', '>'];
 
-/// The number of slashes after [`MARK`], if the mark belongs to a URL. `http:/` with too
-/// few or too many slashes still counts as a URL, because a password can follow it too.
+/// The number of slashes after [`MARK`] if the mark belongs to a URL. `http:/` with too
+/// few or too many slashes still counts as the start of a URL, because a password can
+/// follow it too.
 fn slashes_before_url(before: &str, after: &str) -> Option<usize> {
     let scheme = &before[without_scheme(before).len()..];
     let is_http = matches!(scheme, "http:/" | "https:/");

@@ -2,10 +2,10 @@
 //! that are built on these (software RAID, LVM, other device-mapper devices).
 //!
 //! In sysfs, `holders` of a device lists the devices that are built on it, and `slaves`
-//! lists the devices that it is made of. All code that decides by these lists uses this
-//! module. It keeps no copy of the graph but reads sysfs at every call, because other
-//! threads and the kernel change the graph while the agent works, and because a server
-//! may have thousands of LUNs.
+//! lists the devices that it is made of. All code whose decisions depend on these lists
+//! uses this module. The module keeps no copy of the graph but reads sysfs at every
+//! call. Other threads and the kernel change the graph while the agent works, and a
+//! server may have thousands of LUNs.
 
 use std::fs;
 use std::io;
@@ -44,7 +44,8 @@ impl BlockNode {
         Self::read(directory, number)
     }
 
-    /// The directory in sysfs of the disk that this is, or that this is a partition of.
+    /// The directory in sysfs of the disk: of this device itself, or of the disk that
+    /// this partition is on.
     pub fn disk_directory(&self) -> Option<SystemPath> {
         match self.partition {
             None => Some(self.directory.clone()),
@@ -99,13 +100,13 @@ impl BlockGraph {
     }
 
     /// The path of the sysfs link to the directory of the device with this number. The
-    /// kernel need not have such a device.
+    /// device may not exist.
     pub fn link(&self, number: dev_t) -> SystemPath {
         self.sys.join("dev/block").join(text_of(number))
     }
 
-    /// All whole block devices, sorted by name. These include virtual ones (loop,
-    /// md, device-mapper).
+    /// All whole block devices, sorted by name, including virtual ones (loop, md,
+    /// device-mapper).
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -136,8 +137,8 @@ impl BlockGraph {
     /// caller can remove them in this order.
     ///
     /// The agent cleans several disks in parallel. If a device is built on two disks,
-    /// the thread of either disk may remove it first. So this function skips a device
-    /// that disappears meanwhile.
+    /// the threads of both disks try to remove it, and one of them is first. So this
+    /// function skips a device that disappears in the meantime.
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -171,8 +172,8 @@ impl BlockGraph {
 pub struct Partitions {
     /// The partitions that could be read.
     pub readable: Vec<(u32, SystemPath)>,
-    /// The first error. If there is one, `readable` is incomplete, so code that decides
-    /// what may be written must stop.
+    /// The first error. If there was an error, `readable` is incomplete, so code that
+    /// decides what may be written must stop.
     pub unread: Option<io::Error>,
 }
 
@@ -213,8 +214,8 @@ pub fn partitions(disk: &SystemPath) -> Partitions {
     partitions
 }
 
-/// The number of a partition; `None` if this is the directory of another device, or no
-/// directory.
+/// The number of a partition; `None` if the path is the directory of another kind of
+/// device, or no directory.
 fn partition_number(directory: &SystemPath) -> io::Result<Option<u32>> {
     use io::ErrorKind::{NotADirectory, NotFound};
     match text(&directory.join("partition")) {
@@ -242,7 +243,8 @@ pub fn parts(device: &SystemPath) -> io::Result<Vec<String>> {
     Ok(unless_gone(names(&device.join("slaves")))?.unwrap_or_default())
 }
 
-/// Like [`parts`], but returns the devices. Skips a device that disappears meanwhile.
+/// Like [`parts`], but returns the devices. Skips a device that disappears in the
+/// meantime.
 ///
 /// # Errors
 /// If sysfs cannot be read.
@@ -275,8 +277,8 @@ pub fn disks_of_parts(device: &SystemPath) -> io::Result<Vec<String>> {
     Ok(disks)
 }
 
-/// The number of the block device that a device node leads to. `None` for any other
-/// node: a character device may have the same number as a block device.
+/// The number of the block device that a device node refers to. `None` for any other
+/// node, because a character device may have the same number as a block device.
 pub fn number_of(node: &fs::Metadata) -> Option<dev_t> {
     node.file_type().is_block_device().then(|| node.rdev())
 }
@@ -286,8 +288,8 @@ fn text_of(number: dev_t) -> String {
     format!("{}:{}", major(number), minor(number))
 }
 
-/// Returns `None` if the device was removed between two steps: its directory is
-/// missing (`NotFound`), or its attributes no longer have a device (`ENODEV`).
+/// Returns `None` if the device was removed in the meantime: its directory is missing
+/// (`NotFound`), or its attributes no longer have a device (`ENODEV`).
 fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     match looked {
         Ok(found) => Ok(Some(found)),
@@ -321,8 +323,8 @@ mod tests {
 
     use super::*;
 
-    /// An array of two partitions, with a volume on its partition and a volume that is
-    /// also on a third disk.
+    /// A RAID 1 array of a partition and a whole disk, with a logical volume on the
+    /// array's partition.
     fn stacked() -> (PlantedTree, BlockGraph) {
         let root = plant(
             r"sys/block/sda/dev = 8:0\n

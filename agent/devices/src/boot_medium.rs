@@ -2,11 +2,11 @@
 //! stick, an SD card, or virtual media of a BMC. The kernel treats this medium as an
 //! ordinary disk, and often it is the smallest disk. No command may write to it.
 //!
-//! The kernel command line of Landfall's own ISO names that ISO (`landfall.medium=`),
-//! as the command line of CoreOS's live systems does (`coreos.liveiso=`). Media that
-//! Ironic builds can be recognised only by their labels. These labels count only on
-//! removable media, because a SATA disk to which somebody once wrote such an ISO is
-//! still a usable disk.
+//! The kernel command line of Landfall's own ISO identifies this ISO
+//! (`landfall.medium=`), as the command line of CoreOS's live systems does
+//! (`coreos.liveiso=`). Media that Ironic builds can be recognised only by their
+//! labels. These labels count only on removable media, because a SATA disk to which
+//! somebody once wrote such an ISO is still a usable disk.
 
 use std::fmt;
 use std::fs::File;
@@ -28,9 +28,9 @@ const BOOT_LABELS: [&str; 3] = ["landfall", "config-2", "vmedia_boot_iso"];
 const PARTITION_LABELS: [&str; 3] = ["landfall", "vmedia_boot_iso", "vtoyefi"];
 /// The label of the floppy with Ironic's parameters, which may be on any bus.
 const PARAMETERS_LABEL: &str = "ir-vfd-dev";
-/// In bytes: the limit that also applies to the media that the agent reads
-/// (`media/volumes.rs`). The label has no effect on a larger disk: otherwise a label
-/// would be enough to keep any disk from being cleaned.
+/// In bytes: the same limit as for the media that the agent reads (`media/volumes.rs`).
+/// On a larger disk the label has no effect: otherwise a label would be enough to
+/// prevent the cleaning of any disk.
 const PARAMETERS_LIMIT: u64 = 4 << 30;
 /// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
 const CD_TYPE: &str = "5";
@@ -140,9 +140,9 @@ impl BootMedia {
         Self { line, is_in_drive }
     }
 
-    /// The reason why the agent must not write to this whole disk; `None` if it may.
-    /// `block` is the disk's directory in sysfs. A disk that cannot be read does not
-    /// count as a boot medium, because this host has just read its boot medium.
+    /// The reason why the agent must not write to this whole disk; `None` if it may
+    /// write. `block` is the disk's directory in sysfs. A disk that cannot be read does
+    /// not count as a boot medium, because this host has just read its boot medium.
     pub fn why(&self, block: &SystemPath) -> Option<BootMedium> {
         let removable = is_removable(block);
         let sectors: u64 = sysfs::number(&block.join("size")).unwrap_or(0);
@@ -179,7 +179,7 @@ impl BootMedia {
     }
 
     /// The boot medium that a write to this device would change, with the name of its
-    /// disk. This is the device itself, the disk of a partition, or a disk that the
+    /// disk. The disk is the device itself, the disk of a partition, or a disk that the
     /// device is made of (a multipath set, an array, a logical volume).
     pub fn below(&self, device: &SystemPath) -> Option<(String, BootMedium)> {
         let mut below = devices_below(device).into_iter();
@@ -195,9 +195,9 @@ fn is_cd_drive(block: &SystemPath) -> bool {
     sysfs::text(&block.join("device/type")).as_deref() == Some(CD_TYPE)
 }
 
-/// Whether the disk is on USB, is an SD card (soldered eMMC reports `MMC`), or has
-/// a drive that reports it as removable. A CD does not count, because the agent
-/// cannot write to it.
+/// Whether the disk is on USB, is an SD card (soldered eMMC reports `MMC`), or is in a
+/// drive that reports removable media. A CD does not count, because the agent cannot
+/// write to it.
 fn is_removable(block: &SystemPath) -> bool {
     if is_cd_drive(block) {
         return false;

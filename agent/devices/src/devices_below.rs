@@ -18,9 +18,9 @@ pub fn in_sysfs(node: &Path) -> Option<SystemPath> {
     Some(BlockGraph::live().link(number))
 }
 
-/// Lists the device and all devices below it. For a partition the list begins with
-/// its disk. Below a multipath set, an array or a logical volume are its members;
-/// below a loop device is the device that it reads.
+/// Lists the device and all devices below it. For a partition the list begins with its
+/// disk. The devices below a multipath set, an array or a logical volume are its
+/// members. The device below a loop device is the device that it reads.
 pub fn devices_below(device: &SystemPath) -> Vec<SystemPath> {
     let mut found = Vec::new();
     add(device, &mut found, &mut BTreeSet::new(), 0);
@@ -40,8 +40,8 @@ fn add(device: &SystemPath, found: &mut Vec<SystemPath>, seen: &mut BTreeSet<Pat
         return;
     }
     found.push(device.clone());
-    // A loop device has no slaves. Its file is below it if the file is a device of this
-    // machine.
+    // A loop device has no slaves. If its backing file is a block device of this
+    // machine, that device is below it.
     if device.is_live()
         && let Some(file) = sysfs::text(&device.join("loop/backing_file"))
         && let Some(below) = in_sysfs(Path::new(&file))

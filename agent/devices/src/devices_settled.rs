@@ -20,10 +20,10 @@ pub fn devices_settled() -> DevicesSettled {
     receiver
 }
 
-/// Waits up to `limit` until the devices have their drivers. Returns the time when
-/// they had them, or the current time after the limit. There is a limit because a
-/// controller that does not answer keeps its driver loading forever, and the disk may
-/// be on another controller.
+/// Waits up to `limit` until the devices have their drivers. Returns the time at which
+/// init reported this, or the current time if the limit expires. The limit is necessary
+/// because a controller that does not answer keeps its driver loading forever, and the
+/// disk may be on another controller.
 pub async fn wait(mut settled: DevicesSettled, limit: Duration) -> Instant {
     match tokio::time::timeout(limit, settled.wait_for(Option::is_some)).await {
         Ok(Ok(since)) => since.unwrap_or_else(Instant::now),

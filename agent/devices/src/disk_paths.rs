@@ -25,8 +25,8 @@ pub struct SharedIdentity {
 /// in /sys/devices.
 ///
 /// `None` if the disk has no reliable name. Some USB bridges report their own name, and
-/// some cheap SATA disks report a name that a whole series shares. A SATA disk also has
-/// only one port, so it never has several paths.
+/// some cheap SATA disks report a name that all disks of a series share. A SATA disk
+/// also has only one port, so it never has several paths.
 pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
     if sysfs::is_on_usb(block.as_path()) {
         return None;
@@ -37,7 +37,7 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
     if text("device/vendor").is_some_and(|vendor| vendor == "ATA") {
         return None;
     }
-    // The first attribute is SCSI's, the second that of NVMe without native multipath.
+    // SCSI has the first attribute; NVMe without native multipath has the second.
     let wwid = text("device/wwid").or_else(|| text("wwid"))?;
     if !names_something(&wwid) {
         return None;
@@ -46,15 +46,15 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
         wwid,
         size: sysfs::number(&block.join("size")).filter(|&size| size > 0)?,
         model: text("device/model"),
-        // The first attribute is the serial number of a SCSI unit, which is equal on
+        // The first attribute is the serial number of a SCSI unit, which is the same on
         // every path (SPC-4, 7.8.18). The second is the serial number of an NVMe disk.
         serial: sysfs::bytes(&block.join("device/vpd_pg80"))
             .or_else(|| text("device/serial").map(String::into_bytes)),
     })
 }
 
-/// Whether the number in the name has a digit other than 0. A disk without a
-/// name of its own reports only zeros.
+/// Whether the number in the name has a digit other than 0. A disk that has no name of
+/// its own reports only zeros.
 fn names_something(wwid: &str) -> bool {
     let number = wwid.split_once('.').map_or(wwid, |(_, number)| number);
     number.chars().any(|c| c != '0' && !c.is_whitespace())
@@ -108,8 +108,8 @@ mod tests {
         assert!(of("usb3hub/3-1/block/sdg").is_some());
     }
 
-    /// Cloned disks, disks behind a bridge and cheap disks may share a name. They
-    /// must not count as one disk, because the agent would write to the wrong one.
+    /// Cloned disks, disks behind a bridge and cheap disks may share a name. They must
+    /// not count as one disk, because the agent could then write to the wrong disk.
     #[test]
     fn other_disks_with_the_same_name_are_others() {
         let of = |lines: &str| {

@@ -24,7 +24,7 @@ use crate::block_graph;
 pub enum Membership {
     /// A software RAID, running or not.
     Array {
-        /// The array's name as mdadm writes it. If there is none: the array's UUID, or
+        /// The array's name as mdadm writes it. If the array has no name: its UUID, or
         /// the kernel's name of the array.
         name: String,
         /// The array's name without the host, to compare with `volume_name` in the
@@ -57,9 +57,9 @@ pub struct DiskSets {
     pub member_of: Vec<Membership>,
     /// The volume name if the disk itself is a software RAID.
     pub volume: Option<String>,
-    /// True if memberships may be missing: a device without a superblock has a place for
-    /// superblocks that could not be read, or the kernel did not list all partitions or
-    /// all devices that are built on them.
+    /// True if memberships may be missing. Either the agent found no superblock on a
+    /// device and could not read all places where one may be, or the kernel did not
+    /// list all partitions or all devices that are built on the disk or its partitions.
     pub unread: bool,
 }
 

@@ -149,8 +149,8 @@ struct FirmwareRequest {
 /// Finds the missing firmware files of a device, each once, in kernel messages such as
 /// `bnx2x 0000:03:00.0: Direct firmware load for bnx2x/x.fw failed with error -2`
 /// (`fw_get_filesystem_firmware` in drivers/base/firmware_loader/main.c). The kernel
-/// sends no event for a missing file: its firmware uevents are for a helper program that
-/// no current distribution has.
+/// sends no event for a missing file: its firmware uevents are intended for a helper
+/// program that no current distribution contains.
 fn firmware_requests<'a>(
     address: &str,
     log: impl Iterator<Item = &'a str>,

@@ -1,26 +1,28 @@
 //! Identifies disks more reliably than their paths do.
 //!
-//! The kernel gives a free name to the next disk that appears. An image or an
-//! Ignition config takes minutes to fetch, and a disk takes hours to erase. If a
-//! controller or an expander is reset in this time, `/dev/sda` may be another disk
-//! than the one that the agent chose.
+//! The kernel gives a free name to the next disk that appears. Fetching an image or an
+//! Ignition config takes minutes, and erasing a disk takes hours. If a controller or an
+//! expander is reset in this time, `/dev/sda` may no longer be the disk that the agent
+//! chose.
 //!
 //! The kernel's disk sequence number distinguishes the two disks (Linux 5.15). The
 //! number belongs to the `struct gendisk`. A disk gets a new number when the kernel
 //! creates it (`__alloc_disk_node` of block/genhd.c), when its medium changes
 //! (`disk_check_events` of block/disk-events.c), and when a loop device gets a new
-//! file. A reset does not change the number, so a disk keeps it through ATA SECURITY
-//! ERASE UNIT, NVMe Format and the resets after them: after a reset libata compares
-//! model and serial number (`ata_dev_same_device` of drivers/ata/libata-core.c) and
-//! keeps the device. If a disk stays away longer than the error handler waits, the
-//! kernel removes it, and it has a new number when it returns. The agent must then
-//! choose a disk again, because nothing proves that this is the same disk.
+//! file. A reset does not change the number, so a disk keeps its number through ATA
+//! SECURITY ERASE UNIT, NVMe Format and the resets after them: after a reset libata
+//! compares model and serial number (`ata_dev_same_device` of
+//! drivers/ata/libata-core.c) and keeps the device. If a disk stays away longer than
+//! the error handler waits, the kernel removes it, and the disk has a new number when
+//! it returns. The agent must then choose a disk again, because nothing proves that
+//! this is the same disk.
 //!
 //! The kernel notices a changed medium when a program opens the disk. The kernel itself
 //! opens each new disk to read its partitions (`device_add_disk`), so the agent's own
 //! open does not change the number. An md array is the exception: its first open
 //! changes the number (`mddev->changed` of drivers/md/md.c). In a live system udev
-//! makes this first open. For an array that the agent starts, the agent makes it.
+//! opens the array first. If the agent starts an array, the agent itself opens it
+//! first.
 
 use std::fmt;
 use std::fs::File;
@@ -61,7 +63,7 @@ impl Identity {
                 sequence: None,
             });
         }
-        // The ioctl asks the open disk itself. The directory in sysfs may already
+        // The ioctl queries the open disk itself. The directory in sysfs may already
         // belong to another disk.
         let sequence = block_ioctl::disk_sequence(file)?;
         let directory = BlockGraph::live().link(number).resolved();
@@ -79,12 +81,12 @@ impl Identity {
         }
     }
 
-    /// Reads the identity of a disk from its directory in /sys/block. Opens no
-    /// device, so it does not wait for a disk that hangs. `None` if the kernel does not
-    /// give the device number and the size.
+    /// Reads the identity of a disk from its directory in /sys/block. Opens no device,
+    /// so it does not block on a disk that hangs. `None` if sysfs does not contain the
+    /// device number and the size.
     pub fn in_sysfs(disk: &SystemPath) -> Option<Self> {
-        // Reads the sequence first: if the disk is exchanged between the reads, the
-        // result matches no disk.
+        // Reads the sequence number first. If the disk is replaced between the reads,
+        // the result then matches no disk.
         let sequence = sysfs::number(&disk.join("diskseq"));
         Some(Self {
             number: sysfs::device_number(disk)?,
@@ -102,8 +104,8 @@ impl Identity {
         self.compare(path, Self::of(file))
     }
 
-    /// Like [`Self::refuse_other`], for the disk or partition that `path` names now.
-    /// Opens nothing, so the caller must check the file again after it has opened it.
+    /// Like [`Self::refuse_other`], but for the disk or partition that `path` names
+    /// now. Opens nothing, so the caller must check the file again after opening it.
     ///
     /// # Errors
     /// As for [`Self::refuse_other`], or if there is no such disk.
@@ -177,7 +179,7 @@ impl ChosenDisk {
     /// Fails if the path now names another disk. Opens nothing.
     ///
     /// # Errors
-    /// As for [`Identity::refuse_other_name`], but with the class `DeviceNotFound`: the
+    /// As for [`Identity::refuse_other_name`], but the class is `DeviceNotFound`: the
     /// chosen disk is missing, so the client can choose again.
     pub fn refuse_other_name(&self) -> Result<()> {
         let judged = self.identity.refuse_other_name(&self.path);

@@ -1,6 +1,6 @@
 //! Computes the names that the installed system will give its network interfaces.
 //!
-//! Configuration refers to interfaces by those names (`enp2s0`, `ens3f0np0`), but the
+//! Configuration refers to interfaces by udev's names (`enp2s0`, `ens3f0np0`), but the
 //! ramdisk has no udev. So this module follows the rules of udev's net_id and
 //! 99-default.link, and reads only /sys.
 
@@ -110,9 +110,9 @@ pub fn names(root: &SystemPath, policy: &NamingPolicy) -> Vec<InterfaceName> {
     named
 }
 
-/// The names of one interface, whose permanent address is `mac`. The interfaces
-/// before it must already have their names. `None` if it has neither a candidate nor
-/// a given name.
+/// The names of one interface. `mac` is its permanent address. The interfaces that the
+/// kernel found earlier must already have their names, because a name in use is
+/// skipped. `None` if the interface has neither a candidate nor a given name.
 pub fn name_of(
     root: &SystemPath,
     kernel_name: &str,
@@ -153,8 +153,8 @@ fn name_where(
             .filter(|name| !stays && is_free(name))
             .unwrap_or_else(|| kernel_name.to_owned()),
     };
-    // From systemd v257 on, udev adds the MAC name as an alternative name. With an
-    // earlier release the additional name does no harm.
+    // Since systemd v257, udev adds the MAC name as an alternative name. Earlier
+    // releases do not, but the additional name does no harm.
     found.extend(candidates.mac);
     let mut alternatives: Vec<String> = Vec::new();
     for candidate in found {

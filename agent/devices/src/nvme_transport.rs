@@ -5,8 +5,9 @@ use landfall_sys::system_path::SystemPath;
 
 /// Whether a disk is attached by NVMe/TCP. `block` is its directory in /sys.
 ///
-/// With native multipath a disk belongs to a subsystem, whose directory has a link for
-/// each controller. Without multipath the disk belongs to a single controller.
+/// With native multipath a disk belongs to a subsystem, and the directory of the
+/// subsystem has a link for each controller. Without multipath the disk belongs to a
+/// single controller.
 pub fn is_nvme_tcp(block: &SystemPath) -> bool {
     let device = block.join("device");
     let is_tcp = |controller: &SystemPath| {

@@ -17,14 +17,13 @@ use std::path::Path;
 
 use landfall_report::failure::{Failure, Result};
 
-/// Init (PID 1) writes this file. It contains the kernel's boot id, so a copy from
-/// another boot is not valid. The builder recognises the agent by this path
+/// Init (PID 1) writes this file. The file contains the kernel's boot id, so a copy
+/// from another boot is not valid. The builder recognises the agent by this path
 /// (`agent_binary.rs` of landfall-initramfs).
 const RAMDISK_MARKER: &str = "/run/landfall/ramdisk";
 
-/// The marker of a live system. The agent writes it once, after it has checked
-/// the conditions. A later check could fail, because the agent itself mounts
-/// disks.
+/// The marker of a live system. The agent writes it once, after it has checked the
+/// conditions. A second check could fail, because the agent itself mounts disks.
 const LIVE_SYSTEM_MARKER: &str = "/run/landfall/live-system";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -132,14 +131,15 @@ fn mark(marker: &Path) -> Result<()> {
 
 /// Proof that destructive work is allowed here. Only this module can create it.
 ///
-/// The value is empty. Every function that destroys data takes it as `_permission`, so
-/// that nobody can call the function without the proof.
+/// The value is empty. Every function that destroys data has a parameter `_permission`
+/// of this type, so that nobody can call the function without a permission.
 #[derive(Debug, Clone, Copy)]
 pub struct WritePermission(());
 
 impl WritePermission {
-    /// Permission because this boot is marked: it is our ramdisk, or a live system with
-    /// the agent as a service or as OpenShift's container, so no disk is in use.
+    /// Grants permission if this boot is marked: the system is our ramdisk, or a live
+    /// system with the agent as a service or as OpenShift's container, so no disk is in
+    /// use.
     ///
     /// # Errors
     /// On any other machine.
@@ -155,8 +155,9 @@ impl WritePermission {
         Self(())
     }
 
-    /// Permission for the sub-commands that have the option `--allow-this-machine`:
-    /// either the operator gives this option, or [`Self::by_boot`] permits the write.
+    /// Grants permission to the sub-commands that have the option
+    /// `--allow-this-machine`, if the operator gives this option or if
+    /// [`Self::by_boot`] grants permission.
     ///
     /// # Errors
     /// If the option is not given and [`Self::by_boot`] fails.

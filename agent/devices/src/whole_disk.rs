@@ -4,7 +4,7 @@ use landfall_sys::system_path::SystemPath;
 
 use crate::disk_paths::{self, SharedIdentity};
 
-/// One disk. `T` is the caller's data for each block device that leads to the disk.
+/// One disk. `T` is the caller's data for each block device that is a path to the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeDisk<T> {
     /// The path that is used: the first active one, or else the first one.
@@ -17,7 +17,7 @@ pub struct WholeDisk<T> {
 type Paths<T> = Vec<(bool, T)>;
 
 impl<T> WholeDisk<T> {
-    /// Groups block devices by the disk that they lead to. The disks are in the order
+    /// Groups block devices by the disk that they belong to. The disks are in the order
     /// of their first paths. `block` returns a device's directory in /sys/devices.
     pub fn group(
         devices: impl IntoIterator<Item = T>,

@@ -13,8 +13,8 @@ use nix::net::if_::{if_indextoname, if_nametoindex};
 use reqwest::Url;
 use tokio::sync::watch;
 
-/// How long to wait for a lost address: a DHCP server that takes a lease back may
-/// assign the same address again.
+/// How long to wait for a lost address to return: a DHCP server that withdraws a lease
+/// may assign the same address again.
 const ADDRESS_MAY_RETURN: Duration = Duration::from_secs(3);
 
 /// The operator's settings for the address.
@@ -64,13 +64,14 @@ impl std::fmt::Display for Advertised {
     }
 }
 
-/// Determines the address at which the service can call back the agent. The operator's
-/// setting takes precedence. Next comes the address that the agent used before a restart,
-/// if the machine still has it, because Ironic rejects a changed callback URL. Otherwise
-/// it is the source address of the route to the service at `urls`.
+/// Determines the address at which the service can call back the agent. A configured
+/// host takes precedence. Next comes the address that the agent used before a restart,
+/// if the machine still has it, because Ironic rejects a changed callback URL.
+/// Otherwise it is the address of the configured interface or, if no interface is
+/// configured, the source address of the route to the service at `urls`.
 ///
-/// If [`AdvertiseRules::attempts`] attempts have found no address. The error gives the
-/// reason of the last one.
+/// If [`AdvertiseRules::attempts`] attempts have found no address. The error contains
+/// the reason of the last attempt.
 pub async fn advertise(
     rules: &AdvertiseRules,
     urls: &[String],
@@ -112,8 +113,9 @@ pub async fn advertise(
     )))
 }
 
-/// Waits until the machine has lost the address and has another one that can replace it.
-/// Waits forever if `address` is a name, or an address that the machine does not have.
+/// Waits until the machine has lost the address and has another address that can
+/// replace it. Waits forever if `address` is a name, or an address that the machine
+/// does not have.
 pub async fn address_lost(address: &Advertised, network: &mut watch::Receiver<NetworkState>) {
     let Advertised::Address(address) = address else {
         return std::future::pending().await;
@@ -166,8 +168,7 @@ fn address_of(state: &NetworkState, interface: &str) -> Result<IpAddr, String> {
 /// these URLs.
 ///
 /// # Errors
-/// If there is no such address for any of these URLs. The error gives the reason for
-/// the last URL.
+/// If no URL has such an address. The error contains the reason for the last URL.
 pub async fn source_towards(urls: &[String]) -> Result<IpAddr, Failure> {
     first_source(urls).await.map_err(Failure::other)
 }
@@ -212,9 +213,9 @@ async fn addresses_of(url: &str) -> Result<Vec<SocketAddr>, String> {
         .map_err(|error| format!("cannot resolve {host}: {error}"))
 }
 
-/// The source address of the kernel's route to `service`. If that is a link-local
-/// address, other hosts cannot use it. Then this returns another address of the same
-/// interface if `service` is link-local too, and fails otherwise.
+/// The source address of the kernel's route to `service`. Other hosts cannot use a
+/// link-local source address. In that case the function returns another address of the
+/// same interface if `service` is link-local too, and fails otherwise.
 fn source_address_towards(service: SocketAddr) -> Result<IpAddr, String> {
     let source =
         route_source(service).map_err(|error| format!("no route to {}: {error}", service.ip()))?;
@@ -245,7 +246,7 @@ pub(super) fn route_source(service: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// An address of this interface that is reachable beyond its link. IPv6 takes
+/// An address of this interface that hosts beyond its link can reach. IPv6 takes
 /// precedence, because a service with a link-local IPv6 address supports IPv6.
 fn far_address_of(index: u32) -> Option<IpAddr> {
     let name = if_indextoname(index).ok()?.into_string().ok()?;

@@ -1,12 +1,12 @@
 //! Corrects the machine's clock before a wrong time does harm.
 //!
 //! A board whose battery is empty starts in 1970 or 2010. Then no certificate is valid,
-//! and the installed system inherits the wrong time. The agent trusts an NTP server that
-//! the operator configures. Until an NTP server has set the clock, the agent trusts the
-//! `Date` header of the servers that it searches for, if the clock differs from the
-//! header by more than five minutes, or if a server's certificate is not valid at the
-//! time of the clock. Neither source is authenticated: docs/security-model.md says what a
-//! forged time permits.
+//! and the installed system inherits the wrong time. The agent trusts an NTP server
+//! that the operator configures. Until an NTP server has set the clock, the agent also
+//! trusts the `Date` header of the servers that it searches for. It does so if the
+//! clock differs from the header by more than five minutes, or if a server's
+//! certificate is not valid according to the clock. Neither source is authenticated:
+//! docs/security-model.md describes what a forged time makes possible.
 
 mod ntp;
 mod ntp_retries;
@@ -20,14 +20,13 @@ use landfall_report::failure::Failure;
 use landfall_sys::calendar;
 use landfall_sys::wall_clock;
 
-/// A correct clock is not earlier than this: 2026-01-01. It is a constant and not
-/// the time of the build, so that builds are reproducible.
+/// The earliest time of a correct clock: 2026-01-01. It is a constant and not the time
+/// of the build, so that builds are reproducible.
 const OLDEST: Duration = Duration::from_secs(1_767_225_600);
 /// No certificate that the agent meets is valid later than this: 2099-12-31.
 const NEWEST: Duration = Duration::from_secs(4_102_358_400);
-/// In seconds: a smaller difference does not count as wrong. A maintained clock differs
-/// by less. A difference of this size does no harm: Ironic and certificates tolerate an
-/// hour.
+/// In seconds: the agent tolerates a smaller difference. A maintained clock differs by
+/// less, and such a difference does no harm: Ironic and certificates tolerate an hour.
 const TOLERATED: Duration = Duration::from_secs(300);
 /// The first hardware clock of the machine.
 const HARDWARE_CLOCK: &str = "/dev/rtc0";
@@ -126,8 +125,8 @@ impl Clock {
         }
     }
 
-    /// True on the first call of this boot, so that the warning is logged once: a server
-    /// sends the same kind of header with every answer.
+    /// True on the first call of this boot, so that the agent logs the warning only
+    /// once: a server sends the same kind of header with every answer.
     fn is_first_useless_date(&self) -> bool {
         !self.sources.has_warned.swap(true, Ordering::Relaxed)
     }
@@ -189,8 +188,8 @@ fn is_plausible(time: SystemTime) -> bool {
 
 /// Whether `proposed`, an unauthenticated time, is better than our own `now`. If a
 /// certificate is rejected because of its dates, even a small difference may be the
-/// cause. A forged date makes a certificate valid only if a trusted authority has issued
-/// it, and if it expired in 2026 or later or is not valid yet.
+/// cause. A forged date can make only those certificates valid that a trusted authority
+/// has issued and that expired in 2026 or later or are not valid yet.
 fn is_better(now: SystemTime, proposed: SystemTime, occasion: Occasion) -> bool {
     let apart = proposed
         .duration_since(now)

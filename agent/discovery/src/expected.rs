@@ -1,7 +1,7 @@
 //! Decides which HTTP answers end a search. No I/O.
 //!
-//! Another server may answer at the same address through another NIC, and faster than the
-//! service: a proxy, a captive portal or an unrelated service.
+//! At the same address, another server may answer through another NIC, and faster than
+//! the service: a proxy, a captive portal or an unrelated service.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 pub enum Expected {
     /// Ironic. Its answer to `GET /` lists the versions of its API.
     Ironic,
-    /// A server that has the file at the URL. It sends the first byte or the whole file,
-    /// answers 416 because the file is empty, or redirects to the file, as mirrors and
-    /// artifact stores do. A redirect that the download follows may also lead to a login
-    /// page, so the search prefers an answer with the file itself.
+    /// A server that has the file at the URL. The server sends the first byte or the
+    /// whole file, answers 416 because the file is empty, or redirects to the file, as
+    /// mirrors and artifact stores do. A redirect that the download follows may also
+    /// lead to a login page, so the search prefers an answer with the file itself.
     File,
 }
 
@@ -84,8 +84,9 @@ impl Expected {
     }
 }
 
-/// Ironic's root document has had `default_version` since the first version of its API.
-/// Keystone and Nova, which may share a front end with Ironic, only have `versions`.
+/// Ironic's root document has contained `default_version` since the first version of
+/// its API. Keystone and Nova, which may share a front end with Ironic, return only
+/// `versions`.
 fn is_root_document(answer: &Answer) -> bool {
     let document: Option<Value> = serde_json::from_str(&answer.body).ok();
     answer.status == 200 && document.is_some_and(|it| it["default_version"].is_object())

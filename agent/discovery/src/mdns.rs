@@ -1,8 +1,8 @@
 //! Looks for Ironic by multicast DNS (RFC 6762, RFC 6763).
 //!
-//! Ironic publishes the instance `baremetal` of the type `_openstack._tcp`.
-//! Ironic's agent asks for that instance by its name. Landfall browses the
-//! type, which finds the same instance.
+//! Ironic publishes the instance `baremetal` of the type `_openstack._tcp`. Ironic's
+//! agent queries that instance by its name. Landfall browses the type, which finds the
+//! same instance.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub struct Question {
     pub instances: &'static [&'static str],
     /// The number of attempts.
     pub attempts: u32,
-    /// Ask only on the interfaces with these addresses. If empty, ask on all
+    /// Query only on the interfaces with these addresses. If empty, query on all
     /// interfaces.
     pub interfaces: Vec<String>,
     /// Reject an answer with plain http, because this boot verifies servers. Any
@@ -133,8 +133,8 @@ async fn best_answer(
             Ok(endpoint) if best.as_ref().is_none_or(|(known, _)| rank <= *known) => {
                 let by_link_local = ZonedUrl::parse(&endpoint.url).interface.is_some();
                 deadline = match rank {
-                    // Any other address is better than a link-local one, so use the rest
-                    // of the attempt to wait for another.
+                    // Any other address is better than a link-local address, so use the
+                    // rest of the attempt to wait for another one.
                     0 if by_link_local => deadline,
                     0 => deadline.min(Instant::now() + SETTLING),
                     _ => deadline.min(Instant::now() + PREFERENCE_LIMIT),

@@ -27,7 +27,7 @@ pub struct Advert {
     pub txt: Vec<(String, Vec<u8>)>,
 }
 
-/// An address. For a link-local address, `interface` is the interface on which the agent
+/// An address. If it is link-local, `interface` is the interface on which the agent
 /// received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvertAddress {
@@ -143,8 +143,8 @@ impl Advert {
             .iter()
             .filter(|known| !known.address.is_loopback() && !known.address.is_unspecified())
             .collect();
-        // mdns-sd returns a set, so the order of the records is lost. IPv4 comes first,
-        // as in Ironic's agent, and link-local addresses come last.
+        // mdns-sd returns a set, so the order of the records is lost. This sort puts
+        // IPv4 first, as Ironic's agent does, and link-local addresses last.
         usable.sort_by_key(|known| {
             (
                 Reverse(known.address.is_ipv4()),

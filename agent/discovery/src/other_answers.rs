@@ -1,8 +1,8 @@
 //! Keeps unexpected answers and redirects, and uses one of them if no better answer comes
 //! in time.
 //!
-//! An Ironic whose front end does not forward `GET /` also gives an unexpected
-//! answer, and must still be found.
+//! If the front end of an Ironic does not forward `GET /`, that Ironic also gives an
+//! unexpected answer. The search must still find it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::reached::{Place, Reached};
 
-/// How long to wait for a better answer, or for an answer from a trusted server. A switch
-/// port with spanning tree forwards only 30 to 50 s after its carrier comes up, and DHCP
-/// takes more time.
+/// How long to wait for a better answer, or for an answer from a trusted server. A
+/// switch port with spanning tree starts to forward only 30 to 50 s after its carrier
+/// comes up, and DHCP takes more time.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
 /// How long to wait if a better answer could only come from a NIC that has not appeared
@@ -58,7 +58,8 @@ impl OtherAnswers {
         self.by_place.remove(&place);
     }
 
-    /// When the search must use the best of these answers. `None` if there is no answer.
+    /// The time at which the search must use the best of these answers. `None` if there
+    /// is no answer.
     pub(super) fn due(&self, grace: Duration) -> Option<Instant> {
         let since = match self.has_redirect() {
             true => self.redirected_since,

@@ -28,8 +28,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long to try a URL from mDNS before the agent queries mDNS again.
 const MDNS_URL_LIMIT: Duration = Duration::from_secs(120);
-/// How long to wait until the network prefers a NIC. This takes a few requests to
-/// the kernel.
+/// How long to wait until the network prefers a NIC. The network needs a few requests
+/// to the kernel for this.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The name of Ironic's API on the console.
@@ -46,9 +46,8 @@ pub struct Wanted {
     pub expected: Expected,
     /// The time limit of one attempt.
     pub timeout: Duration,
-    /// Whether to give up if the server's certificate can never become trusted.
-    /// Otherwise the search continues, because the server may get another
-    /// certificate.
+    /// Whether to give up if the server's certificate can never become trusted. If
+    /// false, the search continues, because the server may get another certificate.
     pub must_be_trusted: bool,
 }
 
@@ -64,8 +63,8 @@ pub enum Place {
 /// A service that answered.
 #[derive(Debug, Clone)]
 pub struct FoundService {
-    /// All base URLs without a trailing slash: first the URL that answered, then those
-    /// after it in the list, then those before it.
+    /// All base URLs without a trailing slash: first the URL that answered, then the
+    /// URLs after it in the list, then the URLs before it.
     pub urls: Vec<String>,
     /// The answer to `GET /`, which contains the API version.
     pub document: String,
@@ -73,17 +72,17 @@ pub struct FoundService {
     pub settings: Vec<(String, String)>,
 }
 
-/// Tries every URL from every NIC until one answers, with growing pauses. A change
-/// of a NIC ends its pause. The search does not give up: the service may be
-/// rebooting, and this machine has nothing else to do. Meanwhile the console shows
-/// how far each NIC has come.
+/// Tries every URL from every NIC until one URL answers, with growing pauses. A change
+/// of a NIC ends the pause of that NIC. The search does not give up: the service may be
+/// rebooting, and this machine has nothing else to do. Meanwhile the console shows how
+/// far each NIC has come.
 ///
 /// An unexpected HTTP answer only counts if no better answer comes within a minute,
 /// because a proxy in the network of another NIC may be faster than the service. A
-/// redirect only counts if no other NIC reaches the file within a few seconds, because it
-/// may come from a captive portal. After the search the network prefers the NIC that
-/// reached the service. The date of the answer sets the clock as [`Clock::compare_with`]
-/// says.
+/// redirect only counts if no other NIC reaches the file within a few seconds, because
+/// the redirect may come from a captive portal. After the search the network prefers
+/// the NIC that reached the service. The `Date` header of the answer can set the clock,
+/// see [`Clock::compare_with`].
 ///
 /// If the server is not trusted and [must be trusted](Wanted::must_be_trusted).
 pub async fn find(
@@ -186,8 +185,8 @@ async fn search(
                 return Ok(reached);
             }
             News::Untrusted(untrusted) => {
-                // Our clock may be wrong, so ask the service for its date. If that does
-                // not set the clock, continue without a correction.
+                // Our clock may be wrong, so request the date of the service. If that
+                // does not set the clock, continue without a correction.
                 if untrusted.about_time && clock_by(client, &untrusted, timeout, clock).await {
                     search.begin_again();
                     give_up = None;
@@ -233,9 +232,9 @@ fn not_trusted(Untrusted { url, reason, .. }: Untrusted) -> Failure {
         .permanently()
 }
 
-/// Whether the date of the server's answer has set our clock. Uses the NIC that
-/// received the certificate, because the default route over another NIC may lead
-/// nowhere.
+/// Whether the date of the server's answer has set our clock. Sends the request over
+/// the NIC that received the certificate, because the default route over another NIC
+/// may lead nowhere.
 async fn clock_by(
     client: &ServiceClient,
     untrusted: &Untrusted,
@@ -257,8 +256,8 @@ async fn clock_by(
     date.is_some_and(|date| clock.compare_with(&date, &url, Occasion::RefusedCertificate))
 }
 
-/// The URL of the server without user, path and query. They may be secret and must
-/// not be sent to a server that is not authenticated.
+/// The URL of the server without user, path and query, because these may be secret and
+/// must not be sent to a server that is not authenticated.
 fn root_of(url: &str) -> String {
     match Url::parse(url) {
         Ok(parsed) if parsed.has_host() => format!("{}/", parsed.origin().ascii_serialization()),

@@ -105,9 +105,9 @@ fn first_steps(nic: &NicState) -> Vec<StepResult> {
     vec![StepResult::done(Step::Carrier, "ok"), address]
 }
 
-/// The whole screen: what the search looks for, and how far each NIC has come.
-/// Secrets are masked before a line is broken, because half a secret is not
-/// recognised.
+/// The whole screen: what the search looks for, and how far each NIC has come. The
+/// function masks secrets before it breaks a line, because it cannot recognise half a
+/// secret.
 pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<String> {
     let mut lines = wrapped("", &without_secrets(&format!("looking for {service}")), 2);
     if let Some(source) = network.source {
@@ -164,7 +164,8 @@ pub fn short(index: u32, network: &NetworkState, reach: &Reach) -> String {
     }
 }
 
-/// What an operator can do about a failed step whose text has no remedy of its own.
+/// What an operator can do about a failed step if the text of the step contains no
+/// remedy.
 pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
     let text = &step.text;
     Some(match step.step {

@@ -31,8 +31,8 @@ pub(super) struct Untrusted {
     pub start: Option<Start>,
     /// Why the server is not trusted.
     pub reason: String,
-    /// Whether the certificate is rejected because of its dates; the clock may be wrong
-    /// then.
+    /// Whether the certificate was rejected because of its dates; in that case the
+    /// clock may be wrong.
     pub about_time: bool,
     /// Whether a later attempt would fail in the same way. False only if the certificate
     /// is not valid yet according to our clock.
@@ -167,10 +167,11 @@ impl Search {
         }
     }
 
-    /// How long to wait for a better answer. The wait is [`GRACE_ALONE`] if there is only
-    /// one URL and working servers answered over every NIC: then only a NIC whose driver
-    /// loads late could bring a better answer. A redirect waits [`GRACE_REDIRECT`] for
-    /// NICs without an answer, and does not wait for NICs that may appear late.
+    /// How long to wait for a better answer. The wait is [`GRACE_ALONE`] if there is
+    /// only one URL and working servers answered over every NIC: in that case only a
+    /// NIC whose driver loads late could bring a better answer. For a redirect the
+    /// search waits [`GRACE_REDIRECT`] for NICs without an answer, and does not wait
+    /// for NICs that may appear late.
     fn grace(&self, state: &NetworkState) -> Duration {
         let is_last = |nic: &NicState| self.others.works_over(nic.index) || never_comes(nic);
         let all_answered = state.nics.iter().all(is_last);
@@ -286,8 +287,9 @@ impl Search {
     }
 }
 
-/// Whether the NIC will never reach the service. Either it gets no address (a port of a
-/// bond, or a NIC that the plan leaves out), or it has no carrier and none is expected.
+/// Whether the NIC will never reach the service. Either the NIC gets no address (a port
+/// of a bond, or a NIC that the plan leaves out), or it has no carrier and no carrier
+/// is expected.
 fn never_comes(nic: &NicState) -> bool {
     !nic.shall_have_address || !(nic.carrier || nic.awaits_carrier)
 }

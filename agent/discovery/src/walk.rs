@@ -1,6 +1,6 @@
-//! One walk from a NIC to the service in separate steps, so that the failing step
-//! is known. All sockets are bound to the NIC, because the routes of other NICs
-//! must not matter.
+//! One walk from a NIC to the service in separate steps, so that the failing step is
+//! known. All sockets are bound to the NIC, so that the routes of other NICs have no
+//! effect.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -25,8 +25,9 @@ use super::expected::Expected;
 const DNS_LIMIT: Duration = Duration::from_secs(20);
 /// Ends after the kernel's third retransmission (1, 3 and 7 s).
 const TCP_LIMIT: Duration = Duration::from_secs(8);
-/// How long to wait for an answer before testing the connection separately. The test does
-/// not come first, because some servers log every connection without a request.
+/// How long to wait for an answer before the walk tests the connection separately. The
+/// walk does not begin with this test, because some servers log every connection
+/// without a request.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How long to wait for one URL before the next one is tried in parallel.
 const NEXT_URL: Duration = Duration::from_millis(300);
@@ -34,8 +35,8 @@ const NEXT_URL: Duration = Duration::from_millis(300);
 const ADDRESS_LIMIT: usize = 8;
 
 /// No host in this network answers for the address or its gateway (ARP), as in a wrong
-/// VLAN. The text is our own and not the kernel's, because docs/my-host-hangs.md explains
-/// it.
+/// VLAN. The agent does not use the kernel's text, because docs/my-host-hangs.md
+/// explains this one.
 const NO_NEIGHBOUR: &str = "no route to host";
 
 /// The NIC from which a walk starts.
@@ -80,9 +81,10 @@ pub(super) struct Walker {
 }
 
 impl Walker {
-    /// Walks to these URLs until one gives the expected answer or a redirect that the
-    /// download follows. Starts with the next URL when the previous one has failed or has
-    /// not answered in time. Returns the successful walk, or else all failed walks.
+    /// Walks to these URLs until one of them gives the expected answer or a redirect
+    /// that the download follows. Starts with the next URL when the previous URL has
+    /// failed or has not answered in time. Returns the successful walk, or all failed
+    /// walks if none succeeds.
     pub(super) async fn walk_to_any(&self, urls: &[String]) -> Vec<Walk> {
         let mut ahead = urls.iter().filter(|url| self.is_meant(url));
         let mut waiting = ahead.next();
@@ -108,8 +110,8 @@ impl Walker {
     }
 
     /// Whether this NIC can lead to the URL. A link-local address belongs to one
-    /// interface. No NIC leads to the loopback address, not even a NIC with a default
-    /// route.
+    /// interface. No NIC leads to the loopback address, not even the NIC that has a
+    /// default route.
     fn is_meant(&self, url: &str) -> bool {
         let Some(start) = &self.start else {
             return true;
@@ -298,9 +300,9 @@ impl Walker {
         Err(fault)
     }
 
-    /// What the operator should check if nobody answers for this address, although it is
-    /// on the link of the NIC. `None` if a gateway leads to the address, because the
-    /// gateway may be the silent host.
+    /// What the operator should check if no host answers for this address, although the
+    /// address is on the link of the NIC. `None` if a gateway leads to the address,
+    /// because the gateway may be the silent host.
     async fn remedy_on_link(&self, address: IpAddr) -> Option<String> {
         let start = self.start.as_ref()?;
         let routes = routes_of(start.index).await.unwrap_or_default();

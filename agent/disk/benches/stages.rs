@@ -1,5 +1,5 @@
-//! Measures the processor time of each stage of writing an image separately, to
-//! explain the time of a whole run (`make bench`).
+//! Measures the processor time of each stage of writing an image separately, so that
+//! the time of a whole run (`make bench`) can be explained.
 //!
 //! The input is a sample of the image that the whole runs write: one MiB in sixteen
 //! of `out/bench/image.raw`, which `make bench` creates.

@@ -27,16 +27,16 @@ pub use parts::{Parts, PartsError};
 
 /// The label of the file system and the name of the partition.
 const LABEL: &str = "config-2";
-/// In bytes: Ironic's limit for the image, and the size of a partition that the
-/// agent adds for it.
+/// In bytes: Ironic's limit for the image. A partition that the agent adds for the
+/// image has the same size.
 const SIZE: u64 = 64 << 20;
 const PIECE: usize = 1 << 20;
 /// The size of a VFAT cluster in bytes.
 const CLUSTER: usize = 4096;
-/// In bytes: a smaller file system gets clusters of one sector. FAT16 has at least
-/// 4085 clusters, which take 16 MiB with [`CLUSTER`] bytes each and 2 MiB with
-/// 512 bytes each. FAT16 has at most 65524 clusters, which with 512 bytes each stay
-/// below this size.
+/// In bytes: a file system that is smaller than this gets clusters of one sector. FAT16
+/// needs at least 4085 clusters: 16 MiB with [`CLUSTER`] bytes each, or 2 MiB with 512
+/// bytes each. FAT16 has at most 65524 clusters, and with 512 bytes each they take less
+/// than this size.
 const SMALL: u64 = 32 << 20;
 
 /// A config drive in the form in which Ironic sends it.
@@ -96,7 +96,7 @@ impl ConfigDrive {
             }
             Self::Url(url) => {
                 let request = Request::new([url]);
-                // The limit of the image also applies to the base64 text, although the
+                // The limit for the image also applies to the base64 text, although the
                 // text is longer: no real config drive comes near 64 MiB.
                 let body = fetch::small_file(request, client.clone(), SIZE as usize)?;
                 match decode_base64(&body) {

@@ -15,8 +15,8 @@ pub fn enter() -> CriticalSection {
     OF_THIS_PROCESS.enter()
 }
 
-/// Waits until no critical section is open, and prevents new ones. Calls `waits` first
-/// if a section is open.
+/// Waits until no critical section is open, and prevents new sections. If a section is
+/// open, calls `waits` before it starts to wait.
 pub fn close(waits: impl FnOnce()) {
     OF_THIS_PROCESS.close(waits);
 }

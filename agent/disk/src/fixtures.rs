@@ -44,8 +44,8 @@ pub fn run(program: &str, arguments: &[&str]) -> Option<()> {
 /// The disk GUID of a CoreOS image that was never booted.
 pub const SENTINEL: &str = "00000000-0000-4000-a000-000000000001";
 
-/// A disk image with boot code, a GPT with the sentinel GUID, and two partitions.
-/// Each holds data, then zeros, then data.
+/// A disk image with boot code, a GPT with the sentinel GUID, and two partitions. Each
+/// partition contains data, then zeros, then data.
 pub fn gpt_image(size: u64, sector: u32) -> Vec<u8> {
     let mut device = Cursor::new(vec![0u8; size as usize]);
     let last = u32::try_from(size / u64::from(sector) - 1).unwrap();

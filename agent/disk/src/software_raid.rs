@@ -2,11 +2,10 @@
 //! them again after a boot ([`start`]) and deletes them ([`delete`]).
 //!
 //! The agent finds the members of an array by the superblocks on disks and partitions.
-//! So it does not matter whether the kernel has assembled the array, or whether all
-//! members are present. [`layout`] computes the places of the members of new arrays,
-//! and [`member`] makes their superblocks. Firmware cannot read arrays, so
-//! [`system_partitions`] copies the image's EFI system partition to the disks of an
-//! array.
+//! So the kernel need not have assembled the array, and members may be missing.
+//! [`layout`] computes the places of the members of new arrays, and [`member`] makes
+//! their superblocks. Firmware cannot read arrays, so [`system_partitions`] copies the
+//! image's EFI system partition to the disks of an array.
 
 pub mod create;
 pub mod delete;

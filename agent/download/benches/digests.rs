@@ -1,9 +1,9 @@
-//! Measures the digests in turns with OpenSSL's, on both kinds of processor: with and
-//! without SHA instructions (`make bench`).
+//! Measures the agent's digests and OpenSSL's alternately, on both kinds of processor:
+//! with and without SHA instructions (`make bench`).
 //!
-//! A processor with SHA instructions can stand in for one without them. OpenSSL ignores
-//! them if OPENSSL_ia32cap says so, and our code for AVX2 never uses them. ring and
-//! RustCrypto cannot be asked to ignore them.
+//! A processor with SHA instructions can stand in for a processor without them. OpenSSL
+//! ignores these instructions if OPENSSL_ia32cap is set accordingly, and our code for
+//! AVX2 never uses them. ring and RustCrypto have no option to ignore them.
 
 #![allow(clippy::print_stdout, reason = "prints a table")]
 
@@ -32,7 +32,7 @@ const TARGET: f64 = 1.05;
 const WITHOUT_SHA: &str = ":~0x20000000";
 
 /// OpenSSL's names of the algorithms, and whether x86-64 has instructions for them. No
-/// server has those for SHA-512 yet.
+/// server has the instructions for SHA-512 yet.
 const ALGORITHMS: [(&str, bool); 4] = [
     ("sha256", true),
     ("sha512", false),

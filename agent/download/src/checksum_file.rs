@@ -127,9 +127,9 @@ fn names(line: &str, is_it: impl Fn(&str) -> bool) -> bool {
     at_end || in_brackets
 }
 
-/// Compares a file name as ironic-python-agent does, which uses `name` as a regular
-/// expression: a dot in it matches any character. Some mirrors rely on this and
-/// write `image-raw.gz` for `image.raw.gz`.
+/// Compares a file name in the same way as ironic-python-agent, which uses `name` as a
+/// regular expression: a dot in `name` matches any character. Some mirrors rely on this
+/// and write `image-raw.gz` for `image.raw.gz`.
 fn fits(text: &str, name: &str) -> bool {
     let same = |(a, b): (char, char)| a == b || b == '.';
     !name.is_empty()

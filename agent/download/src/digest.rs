@@ -16,7 +16,7 @@ mod sha2_stream;
 #[derive(Debug, Clone)]
 pub struct Hashing {
     pub algorithm: Algorithm,
-    /// Bytes that a signature appends to the file. A second digest covers the file
+    /// The bytes that a signature adds after the file. A second digest covers the file
     /// and these bytes.
     pub suffix: Vec<u8>,
 }
@@ -64,8 +64,9 @@ impl Hasher {
         })
     }
 
-    /// Computes with this implementation, for tests and benchmarks. Returns `None` if the
-    /// implementation lacks the algorithm or cannot run on this processor.
+    /// Creates a hasher that uses this implementation, for tests and benchmarks.
+    /// Returns `None` if the implementation lacks the algorithm or cannot run on this
+    /// processor.
     pub fn by(implementation: Implementation, algorithm: Algorithm) -> Option<Self> {
         let state = match implementation {
             Implementation::RustCrypto => State::RustCrypto(of_rust_crypto(algorithm)),
@@ -137,8 +138,8 @@ fn of_rust_crypto(algorithm: Algorithm) -> Box<dyn DynDigest> {
     }
 }
 
-/// `None` if ring lacks the algorithm. ring has SHA-1, but its SHA-1 is not faster than
-/// that of RustCrypto.
+/// `None` if ring lacks the algorithm, and for SHA-1: ring supports SHA-1, but is not
+/// faster than RustCrypto.
 fn of_ring(algorithm: Algorithm) -> Option<ring::digest::Context> {
     let algorithm = match algorithm {
         Algorithm::Sha256 => &ring::digest::SHA256,

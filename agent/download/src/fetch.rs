@@ -28,9 +28,9 @@ use crate::web_page::is_web_page;
 
 pub use location::{media_of, medium_url};
 
-/// The number of chunks between the network and the decoder. A chunk is at most as large
-/// as hyper's read buffer, 400 KiB. On a fast link the decoder is slower than the
-/// network, so the queue is full and takes eight times this memory.
+/// The number of chunks between the network and the decoder. A chunk is at most as
+/// large as hyper's read buffer, 400 KiB. On a fast link the decoder is slower than the
+/// network, so the queue is full and takes eight times as much memory as a chunk.
 const QUEUE: usize = 8;
 
 /// The time limits and the pauses of a download.
@@ -74,8 +74,8 @@ pub struct Request {
     pub urls: Vec<String>,
     /// The complete value of an `Authorization` header.
     pub authorization: Option<String>,
-    /// Whether the caller compares a digest of the whole file at the end. If so, an equal
-    /// length is enough to treat the files at two URLs as the same file.
+    /// Whether the caller compares a digest of the whole file at the end. If so, files
+    /// of equal length at two URLs are treated as the same file.
     pub checked: bool,
     /// Whether the caller detects the compression from the content (see
     /// `may_be_taken_as_sent` in `resume`).

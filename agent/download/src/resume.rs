@@ -1,8 +1,8 @@
 //! Decides whether a broken download may continue at the byte where it broke. Compares
-//! what the server states now with what it stated first (RFC 9110, sections 13.1.5 and
-//! 14). No I/O.
+//! the server's current statements about the file with its first ones (RFC 9110,
+//! sections 13.1.5 and 14). Does no I/O.
 //!
-//! The hasher and the decoder keep a state of all previous bytes and cannot go back. So a
+//! The hasher and the decoder depend on all previous bytes and cannot go back. So a
 //! download either continues with the same file or fails.
 
 mod same_file;
@@ -37,8 +37,8 @@ impl Resource {
         self.etag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
 
-    /// Describes how the file that the server has now (`now`) differs from this file,
-    /// with which the download began. `None` if no difference is known.
+    /// Describes how the server's current file (`now`) differs from this file, with
+    /// which the download began. `None` if no difference is known.
     pub fn difference(&self, now: &Self) -> Option<String> {
         let differs = |what: &str, then: &Option<String>, now: &Option<String>| match (then, now) {
             (Some(then), Some(now)) if then != now => Some(format!("{what} was {then}, is {now}")),
@@ -49,9 +49,9 @@ impl Resource {
         {
             return Some(format!("length was {then} bytes, is {now} bytes"));
         }
-        // If several servers have the same name, either their entity tags or their times
-        // are equal, but not always both. So the entity tag decides if both answers have
-        // one.
+        // If several servers share one name, either their entity tags or their
+        // modification times are equal, but not always both. If both answers have an
+        // entity tag, the comparison therefore uses only the entity tags.
         if self.etag.is_some() && now.etag.is_some() {
             return differs("entity tag", &self.etag, &now.etag);
         }
@@ -60,8 +60,8 @@ impl Resource {
 }
 
 /// Whether the agent may use the body as received, although the server states a content
-/// encoding. Object stores serve a file `image.raw.gz` with `Content-Encoding: gzip`, but
-/// mean the file as it is stored.
+/// encoding. Object stores serve a file `image.raw.gz` with `Content-Encoding: gzip`,
+/// although the body is the stored file without a further encoding.
 ///
 /// If the caller detects compression from the content (`packed`), it can unpack the usual
 /// encodings itself. Any other encoding is accepted only if the caller also compares a
@@ -105,7 +105,8 @@ pub enum Verdict {
 }
 
 /// Decides what to do with the answer to a request for the bytes from `received` to the
-/// end. `known` is what the first answer stated; `None` for the first request.
+/// end. `known` is what the server stated in its first answer, or `None` for the first
+/// request.
 pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdict {
     let mut now = Resource {
         total: answer.content_length,

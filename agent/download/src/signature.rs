@@ -68,8 +68,7 @@ const fn digest_info(number: u8, length: u8) -> [u8; 19] {
 }
 
 /// Whether a file begins like OpenPGP data, in armor or as packets. Other text may
-/// precede the armor. The result does not show that the file is undamaged or contains a
-/// signature.
+/// precede the armor. If true, the file may still be damaged or contain no signature.
 pub fn begins_as_openpgp(file: &[u8]) -> bool {
     is_armored(file) || packet::has_header(file)
 }
@@ -150,8 +149,8 @@ impl ImageSignature {
         HASHES[self.hash].1
     }
 
-    /// Bytes that are hashed after the last byte of the image. They are a part of
-    /// the signature.
+    /// The bytes of the signature that the hash covers after the last byte of the
+    /// image.
     pub fn suffix(&self) -> &[u8] {
         &self.suffix
     }
@@ -169,8 +168,8 @@ impl ImageSignature {
             hash_len: Some(prefix[18].into()),
             prefix: prefix.into(),
         };
-        // The number has no leading zeros (RFC 9580, 3.2), but RSA expects the length of
-        // the key.
+        // The number has no leading zeros (RFC 9580, 3.2), but RSA expects a number
+        // that is as long as the key.
         let length = self.key.length();
         if self.value.len() > length {
             return false;

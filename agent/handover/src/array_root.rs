@@ -5,10 +5,11 @@ use uuid::Uuid;
 use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
-/// dracut assembles no arrays unless one of these says so (dracut.cmdline(7), "MD RAID").
+/// dracut assembles no arrays unless one of these arguments requests it
+/// (dracut.cmdline(7), "MD RAID").
 const DECISIONS: [&str; 2] = ["rd.md.uuid", "rd.auto"];
 
-/// Returns these changes plus the argument with which the initramfs assembles the array.
+/// Returns these changes plus the argument that makes the initramfs assemble the array.
 /// Returns them unchanged if they already add or delete such an argument.
 pub fn for_array(changes: &CoreosChanges, array: Uuid) -> CoreosChanges {
     let given = GivenKargs::of(changes);

@@ -11,8 +11,9 @@ use landfall_report::failure::{Failure, Result};
 
 use crate::file_in_boot::{self, inside};
 
-/// Access to the files of a boot partition. All paths are relative to its root. No path
-/// leads out of the partition, whatever symbolic links the image contains.
+/// Access to the files of a boot partition. All paths are relative to its root. An
+/// operation never reaches a file outside the partition, even if symbolic links in the
+/// image point there.
 pub trait BootFiles {
     /// The failure of an operation on this path.
     fn problem(&self, path: &Path, reason: &dyn Display) -> Failure;

@@ -17,8 +17,8 @@ const ENVIRONMENT: &str = "grub2/grubenv";
 const FIRST_BOOT: &str = "ignition_firstboot";
 /// In bytes; an entry has five lines.
 const SIZE_LIMIT: u64 = 64 << 10;
-/// `COMMAND_LINE_SIZE` of x86_64 without the final NUL. GRUB silently drops
-/// everything after it.
+/// `COMMAND_LINE_SIZE` of x86_64 without the final NUL. GRUB silently drops everything
+/// beyond this length.
 const KERNEL_LIMIT: usize = 2047;
 
 /// The new contents; [`Edit::write`] writes them.

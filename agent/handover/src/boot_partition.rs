@@ -62,12 +62,12 @@ pub fn find_in(
     }
 }
 
-/// Partitions of other disks whose file system has the label `boot`. CoreOS refuses
-/// to boot if there is a second one (its unit `coreos-ignition-unique-boot`).
+/// Partitions of other disks whose file system has the label `boot`. CoreOS refuses to
+/// boot if a second partition has this label (its unit `coreos-ignition-unique-boot`).
 pub fn on_other_disks(disk: &Path) -> Vec<PathBuf> {
     let kernel = KernelView::default();
-    // Without the device number of this disk, the agent cannot tell it from the other
-    // disks.
+    // Without the device number of this disk, the agent cannot distinguish this disk
+    // from the other disks.
     let Ok(own) = fs::metadata(disk) else {
         return Vec::new();
     };

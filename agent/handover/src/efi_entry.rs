@@ -1,8 +1,8 @@
 //! Makes the firmware's boot entry for the written disk, and puts it first in the
 //! boot order.
 //!
-//! This is only for hosts that were booted by UEFI. Without the entry, most
-//! firmware still finds the loader in `\EFI\BOOT`, but tries the network and other
+//! The agent makes an entry only on hosts that were booted by UEFI. Without an entry,
+//! most firmware still finds the loader in `\EFI\BOOT`, but tries the network and other
 //! disks first.
 
 use std::fs;
@@ -20,8 +20,8 @@ use crate::efi_variables::{Entry, Variables};
 use crate::written_disk;
 
 const FIRMWARE: &str = "/sys/firmware/efi";
-/// Says whether the firmware has 32 or 64 bits. Kernels before 4.0 have no such
-/// file; the agent then assumes 64 bits.
+/// The file with the number of bits of the firmware, 32 or 64. Kernels before 4.0 have
+/// no such file; the agent then assumes 64 bits.
 const FIRMWARE_BITS: &str = "/sys/firmware/efi/fw_platform_size";
 
 pub fn booted_by_uefi() -> bool {
@@ -37,8 +37,8 @@ pub struct NoEntry {
     pub lacks_fallback: bool,
 }
 
-/// A fault that keeps the agent from reading the EFI system partition may also stop
-/// the firmware, so it counts as a missing fallback loader.
+/// If a fault keeps the agent from reading the EFI system partition, the firmware may
+/// not be able to read it either. So such a fault counts as a missing fallback loader.
 impl From<Failure> for NoEntry {
     fn from(failure: Failure) -> Self {
         Self {
@@ -49,10 +49,10 @@ impl From<Failure> for NoEntry {
 }
 
 /// Makes an entry for the disk's loader and puts it first. If the disk is a software
-/// RAID array, makes an entry for the loader's copy on each disk of the array.
-/// Entries with the same label, from earlier deployments, are replaced. Returns `None`
-/// if the host was not booted by UEFI. `kept` has the numbers of the kept partitions,
-/// whose loader boots another system.
+/// RAID array, makes one entry for each disk of the array, for the copy of the loader
+/// on that disk. Replaces entries with the same label from earlier deployments. Returns
+/// `None` if the host was not booted by UEFI. `kept` has the numbers of the kept
+/// partitions: a loader on these partitions boots another system.
 ///
 /// # Errors
 /// If the image has no EFI system partition or no loader for this machine, or if
@@ -141,7 +141,7 @@ fn make_known(variables: &Variables, loader: &Loader, path: &LoaderPath) -> Resu
     Ok(entry)
 }
 
-/// The loader, or the reason why there is none. The bool says whether the partition has
+/// The loader, or the reason why there is none. The bool is true if the partition has
 /// the fallback loader, which firmware starts without an entry.
 fn look_for_loader(
     disk: &Path,
@@ -165,10 +165,10 @@ fn look_for_loader(
     Ok(loaders)
 }
 
-/// Reuses the first entry that has the label, or takes the first free number. Then sets
-/// the order, then removes the other entries with the label. In this sequence the order
-/// never names a missing entry, and a redeployment needs no more space in the variable
-/// store than before.
+/// Reuses the first entry that has the label, or uses the first free number. After
+/// that, sets the order, and finally removes the other entries with the label. With
+/// this sequence the order never names a missing entry, and a redeployment needs no
+/// additional space in the variable store.
 fn put_first(variables: &Variables, label: &str, path: &LoaderPath) -> Result<Entry> {
     let entries = variables.entries()?;
     let mut same = entries.iter().filter(|entry| entry.label == label);

@@ -1,4 +1,4 @@
-//! Chooses the program of an EFI system partition to boot: the one that the
+//! Chooses the program to boot from an EFI system partition: the program that the
 //! distribution's CSV file names, or else a loader with a standard name.
 //!
 //! Ironic's agent makes an entry for every such loader, even for other
@@ -97,8 +97,8 @@ pub struct NoLoader {
 /// The loader of a mounted EFI system partition, or the reason why there is
 /// none.
 ///
-/// The label comes from the CSV file from which shim's own fallback program makes its
-/// entries. So it is the label that the installed system expects.
+/// The label comes from the CSV file. The fallback program of shim makes its entries
+/// from the same file, so the installed system expects this label.
 ///
 /// # Errors
 /// If the root directory of the partition cannot be read. Errors in other directories are
@@ -265,7 +265,8 @@ pub fn parse_csv(bytes: &[u8]) -> Option<(String, String)> {
     (fits(file) && fits(label)).then(|| (file.to_owned(), label.to_owned()))
 }
 
-/// The UTF-16 of a CSV, with a byte order mark or else little endian (shim, fallback.c).
+/// The UTF-16 code units of a CSV. Without a byte order mark, the text is little endian
+/// (shim, fallback.c).
 fn units(bytes: &[u8]) -> Vec<u16> {
     match bytes {
         [0xff, 0xfe, rest @ ..] => all_u16(rest).collect(),

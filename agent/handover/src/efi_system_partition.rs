@@ -29,8 +29,8 @@ pub enum NoSystemPartition {
     /// the node's boot mode to BIOS.
     #[error("no EFI system partition")]
     Missing,
-    /// The only partition that UEFI firmware could boot from is a kept one, which is not
-    /// part of the image. Use an image for UEFI.
+    /// The only partition that UEFI firmware could boot from is a kept partition, which
+    /// is not part of the image. Use an image for UEFI.
     #[error(
         "no EFI system partition except number {0}, which is a kept partition and boots another system"
     )]

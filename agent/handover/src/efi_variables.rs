@@ -13,8 +13,8 @@ use nix::sys::statfs::{FsType, statfs};
 
 use crate::efi_load_option;
 
-/// The mount point of efivarfs, an empty directory of sysfs while efivarfs is not
-/// mounted.
+/// The mount point of efivarfs. If efivarfs is not mounted, this is an empty directory
+/// of sysfs.
 const MOUNT_POINT: &str = "/sys/firmware/efi/efivars";
 /// `EFIVARFS_MAGIC` of <linux/magic.h>, which nix does not define.
 const EFIVARFS: FsType = FsType(0xde5e_81e4);
@@ -105,8 +105,8 @@ impl Variables {
             .map_err(|e| error(&name, &e))
     }
 
-    /// The order in which the firmware tries the entries; empty if the machine has
-    /// none.
+    /// The order in which the firmware tries the entries; empty if the machine has no
+    /// boot order.
     pub fn order(&self) -> Result<Vec<u16>> {
         let content = self.read("BootOrder")?.unwrap_or_default();
         Ok(all_u16(&content).collect())

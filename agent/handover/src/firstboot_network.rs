@@ -17,8 +17,9 @@ pub fn is_plain(arguments: &str) -> bool {
     check_text(arguments).is_ok()
 }
 
-/// GRUB parses the arguments twice: between double quotes in the line, and then as words
-/// of the `options`. No way of quoting `"`, `$` and `\` works both times.
+/// GRUB parses the arguments twice: first between double quotes in
+/// `ignition.firstboot`, and then as words of the `options`. It is not possible to
+/// quote `"`, `$` and `\` so that both passes keep them.
 fn check_text(arguments: &str) -> std::result::Result<(), String> {
     if let Some(found) = arguments.chars().find(|c| "\"$\\".contains(*c)) {
         return Err(format!(

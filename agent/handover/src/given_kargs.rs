@@ -21,7 +21,7 @@ impl<'a> GivenKargs<'a> {
         }
     }
 
-    /// Returns these changes, with each argument appended that they do not append
+    /// Returns these changes plus those of the arguments that the changes do not append
     /// already.
     pub fn with(&self, changes: &CoreosChanges, arguments: &[&str]) -> CoreosChanges {
         let mut changes = changes.clone();

@@ -4,9 +4,9 @@
 //!
 //! This module does not interpret GRUB's language. It only follows the decisions in the
 //! grub.cfg of CoreOS (coreos-assembler, `src/grub.cfg`): the last entry boots. If
-//! `ignition.firstboot` exists, `$ignition_firstboot` has the network arguments of that
-//! file, or else the default ones. Anything else is an error; the machine then boots
-//! through firmware and GRUB.
+//! `ignition.firstboot` exists, `$ignition_firstboot` has the network arguments that
+//! this file sets, or the default network arguments if it sets none. Anything else is
+//! an error; the machine then boots through firmware and GRUB.
 
 use std::path::{Path, PathBuf};
 
@@ -44,8 +44,9 @@ pub fn read(boot: &Path) -> Result<NextBoot> {
         "tuned_params" | "tuned_initrd" => Some(""),
         _ => None,
     };
-    // The environment block is often a link into the ESP, which is not mounted here,
-    // so reading it fails. The agent reads it only if a variable needs it.
+    // The environment block is often a link into the ESP, which is not mounted here, so
+    // reading it fails. The agent reads the block only if the options cannot be
+    // expanded without it.
     let environment = match expand(&entry.options, own) {
         Ok(_) => None,
         Err(_) => read_environment(boot)?,

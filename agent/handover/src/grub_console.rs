@@ -1,5 +1,5 @@
-//! Sets the consoles of GRUB. They are a block of its configuration, between two
-//! marker lines that coreos-assembler writes for installers.
+//! Sets the consoles of GRUB. Their commands are a block in GRUB's configuration,
+//! between two marker lines that coreos-assembler writes for installers.
 
 use std::path::Path;
 

@@ -80,8 +80,8 @@ impl Environment {
         })
     }
 
-    /// The value of a variable. If it is set several times, the last one takes
-    /// effect, as in GRUB.
+    /// The value of a variable. If the variable is set several times, the last value
+    /// takes effect, as in GRUB.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.lines.iter().rev().find_map(|line| match line {
             Line::Variable { name: own, value } if own == name => Some(value.as_str()),

@@ -128,8 +128,9 @@ mod tests {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // A text that continues beyond the end of its line would include `fi`, and
-        // GRUB would miss it. Any other command could be missing without a fault.
+        // If a text continued beyond the end of its line, it would include `fi`, and
+        // GRUB would report that `fi` is missing. GRUB would not report any other
+        // missing command.
         let script = format!("if true; then\nlinux /v {text}\nfi\n");
         write!(child.stdin.take().unwrap(), "{script}").unwrap();
         child.wait().unwrap().success()

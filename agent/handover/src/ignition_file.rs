@@ -160,8 +160,8 @@ fn parse(config: &[u8]) -> Result<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    /// The agent would write other spaces, another order and other escapes. So the
-    /// test notices if the agent rewrites the config.
+    /// If the agent rewrote the config, the spaces, the order and the escapes would
+    /// differ, so the test would detect it.
     const USER: &[u8] = b"{ \"storage\":{\"files\":[ ]},\n\t\"ignition\" : {\"version\":\"3.2.0\"} , \"x\":\"\\u0041\"}\n";
 
     fn with(config: Option<&[u8]>, hostname: Option<&str>) -> Option<Vec<u8>> {

@@ -156,9 +156,9 @@ fn change_mounted(
 }
 
 /// Makes the changes in a boot file system. Everything that can be rejected is checked
-/// before the first write. The Ignition config is written last: after an interruption the
-/// system comes up without its config, and the operator notices that. Nobody might notice
-/// a system that has its config but not its network.
+/// before the first write. The Ignition config is written last: after an interruption
+/// the system comes up without its config, and the operator notices that. A system that
+/// has its config but not its network might go unnoticed.
 ///
 /// The changes must have passed [`CoreosChanges::check`].
 ///

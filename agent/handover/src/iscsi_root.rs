@@ -4,18 +4,19 @@
 use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
-/// The initramfs logs in to the firmware's targets, over the NIC as the firmware configures
-/// it (dracut.cmdline(7), "iSCSI"). assisted-installer and the documentation of CoreOS give
-/// the same two.
+/// The initramfs logs in to the firmware's targets, over the NIC as the firmware
+/// configures it (dracut.cmdline(7), "iSCSI"). assisted-installer and the documentation
+/// of CoreOS give the same two arguments.
 const FIRMWARE: &str = "rd.iscsi.firmware=1";
 const NETWORK: &str = "ip=ibft";
 
 /// What an operator must not have decided otherwise.
 const DECISIONS: [&str; 3] = ["rd.iscsi.firmware", "netroot", "rd.iscsi.initiator"];
 
-/// These changes and the arguments for a disk on an iSCSI target of the firmware. They stay
-/// as they are if they name the target themselves, or delete one of these arguments. A
-/// network in the arguments takes the place of the firmware's.
+/// Returns these changes plus the arguments for a disk on an iSCSI target of the
+/// firmware. Returns them unchanged if they already name the target, or delete
+/// `rd.iscsi.firmware=1`. Does not add `ip=ibft` if the changes append an `ip` argument
+/// or delete `ip=ibft`.
 pub fn for_firmware_target(changes: &CoreosChanges) -> CoreosChanges {
     let given = GivenKargs::of(changes);
     let decides = |word: &&str| DECISIONS.contains(&name(word));

@@ -273,8 +273,8 @@ mod tests {
         ) {
             let step = Step::Change { delete: delete.clone(), append: append.clone() };
             let edited = edit(&options, &mut [], std::slice::from_ref(&step)).unwrap();
-            // Compares with a model on words: the order is kept, and each added argument is
-            // there.
+            // Compares the result with a model that works on words: the order is kept,
+            // and each added argument is there.
             let kept = |words: &str| words.split(' ').filter(|w| !w.is_empty())
                 .filter(|w| !delete.iter().any(|d| d == w)).map(str::to_owned).collect::<Vec<_>>();
             let all: Vec<String> = edited.split(' ').map(str::to_owned).collect();

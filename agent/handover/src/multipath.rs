@@ -3,10 +3,11 @@
 use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
-/// Without the first argument CoreOS mounts the disk by one path and does not survive the
-/// failure of this path. The second argument waits for the device on top of all paths.
-/// The documentation of Fedora CoreOS, "Installing CoreOS on Bare Metal", section on
-/// multipath, gives all three to `coreos-installer install --append-karg`.
+/// Without the first argument CoreOS mounts the disk by one path and does not survive
+/// the failure of this path. The second argument waits for the device on top of all
+/// paths. The documentation of Fedora CoreOS, "Installing CoreOS on Bare Metal",
+/// section on multipath, passes all three arguments to `coreos-installer install
+/// --append-karg`.
 const ARGUMENTS: [&str; 3] = [
     "rd.multipath=default",
     "root=/dev/disk/by-label/dm-mpath-root",
@@ -17,7 +18,8 @@ const ARGUMENTS: [&str; 3] = [
 const DECISIONS: [&str; 2] = ["rd.multipath", "root"];
 
 /// Returns these changes plus the arguments for a disk with several paths. Returns them
-/// unchanged if they add `rd.multipath` or `root`, or delete one of these arguments.
+/// unchanged if they add `rd.multipath` or `root`, or if they delete one of the
+/// arguments for such a disk.
 pub fn for_several_paths(changes: &CoreosChanges) -> CoreosChanges {
     let given = GivenKargs::of(changes);
     let decides = |word: &&str| DECISIONS.contains(&name(word));

@@ -1,15 +1,15 @@
-//! The kernel arguments of an installed CoreOS whose disk is at the other end of an
-//! NVMe/TCP connection that the firmware makes.
+//! The kernel arguments of an installed CoreOS on a disk that the firmware connects
+//! over NVMe/TCP.
 
 use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
-/// dracut's module `nvmf` connects what the firmware's table (NBFT) names, without an
-/// argument, and NetworkManager configures the NICs of the table. But the scripts of CoreOS
-/// look on the kernel command line: `netroot` makes them wait for the network before they
-/// look for the disk, and keep the network when the initramfs ends
-/// (coreos-diskful-generator and coreos-teardown-initramfs.sh of fedora-coreos-config, git
-/// of 2024-10). The value is the one that dracut's module sets itself
+/// dracut's module `nvmf` needs no argument to connect the disks that the firmware's
+/// table (NBFT) names, and NetworkManager configures the NICs of the table. But the
+/// scripts of CoreOS read the kernel command line: with `netroot` they wait for the
+/// network before they look for the disk, and keep the network when the initramfs ends
+/// (coreos-diskful-generator and coreos-teardown-initramfs.sh of fedora-coreos-config,
+/// git of 2024-10). dracut's module itself sets the same value
 /// (parse-nvmf-boot-connections.sh).
 const ARGUMENTS: [&str; 2] = ["rd.neednet=1", "netroot=nbft"];
 
@@ -18,8 +18,9 @@ const DECISION: &str = "netroot";
 /// With one of these the installed system does not read the tables.
 const IGNORES: [&str; 2] = ["rd.nvmf.nonbft", "rd.nonvmf"];
 
-/// These changes and the arguments for a disk of the firmware's NVMe boot. They stay as
-/// they are if they have or delete `netroot` themselves, or switch the tables off.
+/// Returns these changes plus the arguments for a disk of the firmware's NVMe boot.
+/// Returns them unchanged if they append or delete `netroot`, or if they append an
+/// argument that switches the tables off.
 pub fn for_nvme_boot(changes: &CoreosChanges) -> CoreosChanges {
     let given = GivenKargs::of(changes);
     let mut all = given.appended.iter().chain(&given.deleted);

@@ -139,9 +139,9 @@ pub fn mount<'a>(
         })
 }
 
-/// Unmounts what is still mounted because an earlier agent was killed during the
-/// handover. Otherwise the next deployment would fail because the disk is busy. The agent
-/// calls this when it starts.
+/// Unmounts partitions that are still mounted because an earlier agent was killed
+/// during the handover. Otherwise the next deployment would fail because the disk is
+/// busy. The agent calls this function when it starts.
 pub fn release_left_mounts() {
     for mount_point in [BOOT_MOUNT_POINT, ESP_MOUNT_POINT, INJECTED_MOUNT_POINT] {
         // EINVAL means that nothing is mounted there. Mounts can be stacked, so one call

@@ -14,8 +14,8 @@ const ANSWER_LIMIT: usize = 4 << 20;
 /// The maximum number of bytes of an error answer that are read to find the reason.
 const REASON_LIMIT: usize = 16 << 10;
 /// How long to wait for the body of an error answer. A server usually sends this body
-/// together with the status. Without this limit, a body that arrives byte by byte would
-/// make the attempt last as long as a request may.
+/// together with the status. Without this limit, a body that arrives byte by byte could
+/// delay the end of the attempt until the request times out.
 const REASON_TIME: Duration = Duration::from_secs(2);
 
 /// The answers of web servers to plain HTTP on a TLS port: Apache, nginx, and servers in
@@ -43,8 +43,8 @@ pub struct Answer {
 impl Answer {
     /// Whether the server speaks https on this port, and the request was plain HTTP.
     pub fn wants_tls(&self) -> bool {
-        // If the URL begins with `https://`, the URL is right: a proxy that ends TLS may
-        // forward the request as plain HTTP to a TLS port.
+        // If the URL begins with `https://`, the URL is correct: a proxy that
+        // terminates TLS may forward the request as plain HTTP to a TLS port.
         self.is_plain_http
             && self.status == 400
             && WANTS_TLS.iter().any(|text| self.body.contains(text))

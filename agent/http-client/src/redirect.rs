@@ -17,7 +17,7 @@ const URL_LIMIT: usize = u16::MAX as usize - 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     /// The URL in the answer, without its secrets. If the URL is too long for a screen,
-    /// only `http://host/...`.
+    /// this is only `http://host/...`.
     pub to: String,
     /// Whether [`image_client`](crate::image_client) follows it.
     pub is_followed: bool,

@@ -51,8 +51,8 @@ impl Authority {
         ));
     }
 
-    /// Makes a certificate that was valid only in 2020. The test contains the bytes of
-    /// the certificate, because this OpenSSL cannot make it.
+    /// Writes a certificate that was valid only in 2020. The test contains the bytes of
+    /// the certificate, because the installed OpenSSL cannot make such a certificate.
     fn outdated(&self, name: &str) {
         let old = Certificate::outdated([127, 0, 0, 1]);
         std::fs::write(self.path(&format!("{name}.pem")), old.pem).unwrap();

@@ -44,8 +44,8 @@ impl ConfigIgn {
     }
 }
 
-/// Whether the path is that of a certificate authority: an absolute path, or its position
-/// in a config.
+/// Whether this can be the path of a certificate authority: an absolute path, or the
+/// position of the authority in a config.
 fn is_authority(path: &str) -> bool {
     let is_index = |text: &str| text.parse::<usize>().is_ok();
     let index = { path.strip_prefix("ignition.security.tls.certificateAuthorities[") }

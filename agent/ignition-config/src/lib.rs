@@ -260,8 +260,9 @@ impl ConfigIgn {
         }
     }
 
-    /// Checks that the file sets the DHCP identifiers of image-customization-controller,
-    /// because the ramdisk always uses these identifiers.
+    /// Checks whether the file sets only the DHCP identifiers of
+    /// image-customization-controller: the ramdisk always uses these, so it does not
+    /// need such a file.
     fn take_client_id(&mut self, path: &str, content: &[u8]) {
         let text = String::from_utf8_lossy(content);
         let lines = text.lines().map(str::trim);

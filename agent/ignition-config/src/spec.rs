@@ -48,9 +48,9 @@ impl Resource {
         }))
     }
 
-    /// Fills in the members that this resource leaves out with those of the earlier
-    /// config: Ignition merges structures member by member (config/merge/merge.go). An
-    /// empty `verification` without a content counts as left out, because programs in Go
+    /// Takes the members that this resource leaves out from the earlier config:
+    /// Ignition merges structures member by member (config/merge/merge.go). An empty
+    /// `verification` without a content counts as left out, because programs in Go
     /// write it.
     pub(crate) fn over(self, earlier: Option<Self>) -> Self {
         let earlier = earlier.unwrap_or_default();

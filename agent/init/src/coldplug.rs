@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// How deep below /sys/devices a device may be. A PCI switch behind a switch with a
-/// USB hub behind a hub has a depth of about 30.
+/// How deep below /sys/devices a device may be. Even a device behind two PCI switches
+/// and two USB hubs has a depth of only about 30.
 const SYS_DEPTH_LIMIT: usize = 64;
 
 /// An alias of `ib_ipoib`. No device requests this module by its modalias. On other

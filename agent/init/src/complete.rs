@@ -1,10 +1,10 @@
 //! Checks that the kernel has unpacked the whole ramdisk.
 //!
-//! The builder writes a marker as the last file. If the kernel runs out of memory, or if
-//! the ramdisk was cut off on its way, the kernel stops unpacking somewhere in the
-//! middle. It boots all the same, but without most drivers, which looks like many other
-//! faults. So if the marker is missing, init stops here and shows the reason on the
-//! console.
+//! The builder writes a marker as the last file. If the kernel runs out of memory, or
+//! if the ramdisk was truncated during its transfer, the kernel stops unpacking
+//! somewhere in the middle. The kernel still boots, but without most drivers, which
+//! looks like many other faults. So if the marker is missing, init stops here and shows
+//! the reason on the console.
 
 use std::fs;
 use std::path::Path;
@@ -19,9 +19,9 @@ use nix::sys::statfs::statfs;
 /// after hours.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 
-/// In bytes. With less free space the root file system counts as full, because the kernel
-/// may have failed to unpack the largest module, which has 8 MiB. Files may use half of
-/// the memory.
+/// In bytes. With less free space the root file system counts as full, because the
+/// kernel may have failed to unpack the largest module, which has 8 MiB. The files in
+/// the root file system may use half of the memory.
 const FULL: u64 = 16 << 20;
 
 /// What is wrong with the ramdisk, if it is not complete.

@@ -27,8 +27,8 @@ const THREADS: usize = 8;
 /// The consequence of a failure to start a thread, for the log.
 const DEVICES_WITHOUT: &str = "some devices may get no driver";
 
-/// If the kernel sends no uevent for this long, init names the modules that are
-/// still loading.
+/// If the kernel sends no uevent for this long, init logs the names of the modules that
+/// are still loading.
 const SLOW_MODULE: Duration = Duration::from_secs(20);
 
 /// How long all other devices wait for the drivers of virtio devices. These drivers
@@ -101,8 +101,8 @@ struct Work {
     seen: HashSet<String>,
     busy: usize,
     settled: bool,
-    /// The write end of the pipe. The loader drops it when the devices of the boot have
-    /// their drivers.
+    /// The write end of the pipe. The loader drops it when the devices that were
+    /// present at boot have their drivers.
     signal: Option<PipeWriter>,
 }
 
@@ -305,8 +305,8 @@ impl Loader {
         drop(signal);
     }
 
-    /// Names the modules that hold up the boot. A controller that does not answer
-    /// keeps its driver in the kernel for minutes, or forever.
+    /// Logs the names of the modules that delay the boot. A controller that does not
+    /// answer keeps its driver in the kernel for minutes, or forever.
     fn report_slow_modules(&self) {
         if lock(&self.work).settled {
             return;

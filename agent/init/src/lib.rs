@@ -120,8 +120,8 @@ pub fn run() -> ! {
     shutdown::stay()
 }
 
-/// The settings on the kernel command line in this file. If it cannot be read, the
-/// defaults apply; the agent reports that.
+/// The settings on the kernel command line in this file. If the file cannot be read,
+/// the defaults apply, and the agent reports the error.
 fn params(path: &str) -> BootParams {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| {
@@ -134,8 +134,8 @@ fn params(path: &str) -> BootParams {
     BootParams::from_command_line(&CommandLine::parse_bytes(&bytes))
 }
 
-/// Like `thread::spawn`, which panics if there is no memory for a thread. A panic
-/// would end PID 1, and with it the kernel.
+/// Like `thread::spawn`, but does not panic if there is no memory for a thread: a panic
+/// would end PID 1, and with it the kernel. Logs an error instead.
 fn spawn(name: &str, consequence: &str, work: impl FnOnce() + Send + 'static) {
     if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
         tracing::error!("cannot start the thread {name}: {error}; {consequence}");
@@ -165,8 +165,8 @@ mod tests {
     }
 
     /// The settings also come from configuration files and from config.ign. A parser
-    /// that panics or takes too much memory would end PID 1, and with it the kernel.
-    /// In the agent's process it costs a restart.
+    /// that panics or takes too much memory would end PID 1, and with it the kernel. In
+    /// the agent's process, such a parser causes only a restart of the agent.
     #[test]
     fn pid_1_reads_no_configuration_file() {
         let manifest = include_str!("../Cargo.toml");

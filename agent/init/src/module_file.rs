@@ -28,10 +28,10 @@ pub(super) enum InsertError {
     /// The file cannot be read or unpacked.
     #[error(transparent)]
     File(#[from] io::Error),
-    /// The kernel is locked down by Secure Boot, and it does not trust the signature of
-    /// the module, or the module has none. Use the modules of the kernel's own package,
-    /// or sign them with a key that the kernel trusts: one in the firmware's list db, or
-    /// a machine owner key (MOK).
+    /// The kernel is locked down by Secure Boot, and the module has no signature, or
+    /// has a signature that the kernel does not trust. Use the modules of the kernel's
+    /// own package, or sign them with a key that the kernel trusts: one in the
+    /// firmware's list db, or a machine owner key (MOK).
     #[error("{0}: under Secure Boot the kernel accepts only modules whose signature it trusts")]
     Signature(Errno),
     /// The kernel rejects the module because it was built for another kernel. Build the ramdisk

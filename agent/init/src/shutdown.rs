@@ -87,8 +87,8 @@ fn sync_within(limit: Duration) {
 pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     tracing::info!("{} now", ending.doing());
     sync_within(SYNC_LIMIT);
-    // From now on a Ctrl-Alt-Del that resets the machine does no harm, and the operator
-    // needs it if the end of the boot hangs.
+    // From now on it does no harm if Ctrl-Alt-Del resets the machine, and the operator
+    // needs this if the end of the boot hangs.
     if let Err(error) = set_cad_enabled(true) {
         tracing::debug!("cannot give Ctrl-Alt-Del back to the kernel: {error}");
     }

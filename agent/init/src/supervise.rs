@@ -22,8 +22,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// restart is the shortest one again.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// Time limit for the agent to end after the end of the boot was ordered: it may be
-/// committing to a slow disk. Less than Ironic's `soft_power_off_timeout` (600 s).
+/// How long the agent may take to end after the end of the boot was ordered: the agent
+/// may be committing to a slow disk. Less than Ironic's `soft_power_off_timeout` (600
+/// s).
 const END_LIMIT: Duration = Duration::from_secs(300);
 
 /// How long a process may take to disappear after it has ended or was killed. A
@@ -97,8 +98,8 @@ impl Supervisor {
         });
     }
 
-    /// Kills the agent if it has not ended after `limit`. If its process still exists
-    /// `gone_limit` later, ends the boot as ordered, without waiting any longer.
+    /// Kills the agent if it has not ended after `limit`. If the agent's process still
+    /// exists `gone_limit` later, ends the boot as ordered, without the agent.
     fn end_without_agent(&self, limit: Duration, gone_limit: Duration) {
         std::thread::sleep(limit);
         let state = self.lock();
@@ -138,8 +139,8 @@ impl Supervisor {
         });
     }
 
-    /// `stuck` is the agent whose process was found stuck, and the time when it was found
-    /// first.
+    /// `stuck` is the agent whose process was found stuck, and the time when it was
+    /// first found stuck.
     fn end_without_stuck_agent(&self, stuck: &mut Option<(Pid, Instant)>, now: Instant) {
         let state = self.lock();
         let found = state.agent.and_then(|agent| {
@@ -159,8 +160,9 @@ impl Supervisor {
             WaitStatus::Exited(_, code) => Ending::from_exit_code(code),
             _ => None,
         };
-        // Without an ending the agent has crashed. Wait longer in this case: if the disk
-        // answers again, the process disappears and init can restart the agent.
+        // If there is no ending, the agent has crashed. Wait longer in this case: if
+        // the disk answers again, the process disappears and init can restart the
+        // agent.
         let (ending, limit) = match state.ordered.or(wanted) {
             Some(ending) => (ending, GONE_LIMIT),
             None => (Ending::Reboot, END_LIMIT),
@@ -276,9 +278,9 @@ impl Supervisor {
                 }
                 // There are no children, so no agent is running, and init can start one.
                 Err(Errno::ECHILD) => WaitStatus::StillAlive,
-                // Any other result is about another child. Even an error can be: nix
-                // fails for a child that was killed by a real-time signal. Returning here
-                // would start a second agent.
+                // Any other result is about another child. An error can be about
+                // another child, too: nix fails for a child that was killed by a
+                // real-time signal. Returning here would start a second agent.
                 Ok(_) | Err(_) => continue,
             };
             state.agent = None;
@@ -319,9 +321,9 @@ mod tests {
 
     use super::*;
 
-    /// A supervisor whose agent ended as this shell command does. The agent's
-    /// process stays because nobody waits for it, as if one of its threads waited
-    /// for a dead disk.
+    /// A supervisor whose agent ended in the same way as this shell command. The
+    /// agent's process stays because nobody waits for it, as if one of its threads
+    /// waited for a dead disk.
     fn with_stuck_agent(line: &str) -> (Arc<Supervisor>, Child, Receiver<Ending>) {
         let (report, endings) = channel();
         let supervisor = Supervisor::new(move |ending| report.send(ending).unwrap());

@@ -2,11 +2,11 @@
 //! started. Otherwise they would reset the machine in the middle of an
 //! installation.
 //!
-//! Init never starts a watchdog. The kernel feeds a running one from the moment its
-//! driver is loaded (`handle_boot_enabled`), as long as the kernel is alive. Init
-//! takes over, so that the watchdog also resets a machine whose agent hangs or
-//! whose boot does not end. If init dies, its descriptors close and nobody feeds
-//! the watchdogs any more.
+//! Init never starts a watchdog. The kernel feeds a running watchdog from the moment
+//! its driver is loaded (`handle_boot_enabled`), as long as the kernel is alive. Init
+//! takes over, so that the watchdog also resets a machine whose agent hangs or whose
+//! boot does not end. If init dies, its descriptors close and nobody feeds the
+//! watchdogs any more.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -178,11 +178,11 @@ enum State {
     Running,
 }
 
-/// sysfs does not say whether the hardware is running; its `state` is about open
+/// sysfs does not report whether the hardware is running; its `state` is about open
 /// files. But if a watchdog was running when it was registered, the kernel holds a
 /// reference to its driver (`watchdog_cdev_register` in
-/// drivers/watchdog/watchdog_dev.c). The kernel also holds one while a module is
-/// loading.
+/// drivers/watchdog/watchdog_dev.c). The kernel also holds such a reference while a
+/// module is loading.
 fn state(watchdog: &Path) -> State {
     let module = watchdog.join("device/driver/module");
     let text = |name: &str| fs::read_to_string(module.join(name)).unwrap_or_default();

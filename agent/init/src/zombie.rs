@@ -9,8 +9,8 @@ use std::fs;
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
-/// How a zombie process ended: a process that has ended but still exists. `None` if the
-/// process runs or does not exist.
+/// The wait status of a zombie, which is a process that has ended but still exists.
+/// `None` if the process runs or does not exist.
 pub(super) fn status(process: Pid) -> Option<WaitStatus> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     WaitStatus::from_raw(process, code(&stat)?).ok()

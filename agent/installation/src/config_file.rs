@@ -22,8 +22,8 @@ const LIMIT: u64 = 256 << 10;
 /// Options that are valid only on the command line.
 const NOT_IN_A_FILE: [&str; 2] = ["config-file", "firstboot-args"];
 
-/// The options of an installation alone, without those that only the
-/// sub-command `install` has.
+/// The options of an installation, without the options that only the sub-command
+/// `install` has.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Layer {

@@ -1,5 +1,5 @@
-//! Reads the NetworkManager keyfiles of this machine, which the installed
-//! system uses on its first boot.
+//! Reads this machine's NetworkManager keyfiles, so that the installed system can use
+//! them on its first boot.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -9,8 +9,8 @@ use landfall_report::failure::{Failure, Result};
 
 use crate::options::{InstallOptions, NETWORK_DIR};
 
-/// In bytes per file. The agent reads no more than this. The lower limit in
-/// `handover/firstboot_keyfiles` then rejects the truncated file.
+/// In bytes per file. The agent reads no more than this. `handover/firstboot_keyfiles`
+/// has a lower limit and therefore rejects the truncated file.
 const LIMIT: u64 = 1 << 20;
 
 /// The name and content of each file, sorted by name. Empty without
@@ -30,8 +30,8 @@ pub(super) fn read(options: &InstallOptions) -> Result<Vec<(String, Vec<u8>)>> {
 }
 
 /// The keyfiles of the live system in which this process runs: all that
-/// `coreos-installer --copy-network` copies. `request` names the setting that asks for
-/// them.
+/// `coreos-installer --copy-network` copies. `request` is the name of the setting that
+/// requires the keyfiles.
 ///
 /// # Errors
 /// If the directory or a file cannot be read.
@@ -72,7 +72,7 @@ fn read_all(directory: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
         }
         if !name.ends_with(".nmconnection") || name.starts_with('.') {
             // CoreOS copies the files to a directory in which NetworkManager ignores
-            // other names.
+            // files with other names.
             tracing::warn!(
                 "{name}: skipped, because NetworkManager reads only names that end in .nmconnection and do not begin with a dot"
             );

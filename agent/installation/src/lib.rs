@@ -54,8 +54,9 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Prepares what the options say. `servers` is the client for all URLs in them.
-    /// `own_image` finds the image if the options name none.
+    /// Reads, fetches and checks everything that the options name. `servers` is the
+    /// client for all URLs in the options. `own_image` finds the image if the options
+    /// name none.
     ///
     /// # Errors
     /// If anything in the options is invalid or not available. The disk is unchanged: the

@@ -37,8 +37,8 @@ impl FromStr for FetchRetries {
     }
 }
 
-/// The options of one source, or of all sources merged
-/// ([`InstallOptions::over`]). Each field is the long option of its name.
+/// The options of one source, or of all sources merged ([`InstallOptions::over`]). Each
+/// field has the value of the long option with the same name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct InstallOptions {
     /// CoreOS stream whose newest image is installed, e.g. stable

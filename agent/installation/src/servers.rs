@@ -6,8 +6,9 @@ use landfall_report::failure::Result;
 #[derive(Debug, Clone)]
 pub struct Servers {
     pub client: reqwest::Client,
-    /// Whether servers must prove their identity. With `ipa-insecure` the agent does not
-    /// verify it. Then https is no better than http: anybody could have sent the answer.
+    /// Whether servers must prove their identity. With `ipa-insecure` the agent does
+    /// not verify their identity. Then https is no better than http: anybody could have
+    /// sent the answer.
     pub verified: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Whether the disk to install onto, or one that it is made of, is at the other end of a
-//! connection that the firmware makes. The installed system then needs the network before
-//! its disk.
+//! Determines whether the disk to install onto, or one of the disks that it consists
+//! of, is reached through a network connection that the firmware makes. The installed
+//! system then needs the network before its disk.
 
 use std::path::Path;
 
@@ -51,7 +51,8 @@ fn is_of_nvme_boot(disks: &[SystemPath], tables: &[FirmwareTable]) -> bool {
     };
     let mut disks = disks.iter().filter(|disk| is_nvme_tcp(disk));
     disks.any(|disk| {
-        // The subsystem has the file, and so has the controller of a disk without multipath.
+        // With multipath, `device` is the subsystem of the disk. Without multipath, it
+        // is the controller. Both have this file.
         let subsystem = sysfs::text(&disk.join("device/subsysnqn"));
         subsystem.is_some_and(|subsystem| is_named(&subsystem))
     })

@@ -63,8 +63,8 @@ pub struct StreamImage {
 /// Why the metadata of a stream has no image for the disk.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The file at the stream's URL is no stream metadata, for example the page of a proxy.
-    /// Check the URL.
+    /// The file at the stream's URL is not stream metadata. It may be the page of a
+    /// proxy. Check the URL.
     #[error("expected stream metadata: {0}")]
     Json(serde_json::Error),
     /// The stream has no images for this kind of machine. Choose another stream or

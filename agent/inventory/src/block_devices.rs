@@ -11,9 +11,10 @@ use super::system_path::SystemPath;
 /// steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// The disk. If a skip list names the disk, all its partitions are kept too. The same
-    /// holds for a disk that is
-    /// [`why_untouchable`](super::report_types::DiskTraits::why_untouchable).
+    /// The disk. If a skip list names the disk, all its partitions are kept too. The
+    /// same applies if
+    /// [`why_untouchable`](super::report_types::DiskTraits::why_untouchable) gives a
+    /// reason for the disk.
     pub disk: Disk,
     /// In the order of their numbers.
     pub partitions: Vec<Partition>,

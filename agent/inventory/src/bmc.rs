@@ -61,11 +61,11 @@ pub fn collect() -> io::Result<BmcAddresses> {
     })
 }
 
-/// Loads the IPMI drivers. ipmi_devintf creates the device but has no modalias. ipmi_si
-/// has a modalias, but it matches only if the firmware's tables list the BMC's registers.
-/// The program that loads them is the one that the kernel itself calls: Landfall's init
-/// in the ramdisk, modprobe(8) in a live system. On other systems the distribution is
-/// responsible for the drivers.
+/// Loads the IPMI drivers with the program that the kernel itself calls: Landfall's
+/// init in the ramdisk, modprobe(8) in a live system. On other systems the distribution
+/// is responsible for the drivers. ipmi_devintf creates the device but has no modalias.
+/// ipmi_si has a modalias, but it matches only if the firmware's tables list the BMC's
+/// registers.
 ///
 /// If the firmware lists no BMC, the agent starts no program here: the two programs would
 /// take a fifth of the time between the first address and the lookup of the node.

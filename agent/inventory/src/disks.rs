@@ -200,9 +200,9 @@ fn forms(identity: &DiskIdentity, by_paths: Vec<String>) -> DiskTraits {
     }
 }
 
-/// Recognises the USB disks that BMCs present to the host by their names: most
-/// contain `Virtual` (AMI, iDRAC, iLO, ATEN); Cisco uses `vKVM-Mapped` and
-/// `CIMC-Mapped`.
+/// Whether the names of a disk are those of a USB disk that a BMC presents to the host.
+/// Most of these names contain `Virtual` (AMI, iDRAC, iLO, ATEN); Cisco uses
+/// `vKVM-Mapped` and `CIMC-Mapped`.
 fn is_virtual_media(tran: Option<&str>, vendor: Option<&str>, model: Option<&str>) -> bool {
     let name = format!(
         "{} {}",

@@ -1,6 +1,6 @@
-//! Reports devices without a driver, and drivers without their firmware, as an additional
-//! member of the inspection data. Ironic stores such a member with the node although it
-//! does not know the member.
+//! Reports devices without a driver, and drivers without their firmware, as an
+//! additional member of the inspection data. Ironic does not know this member, but
+//! stores it with the node.
 
 use landfall_devices::driver_faults::{self, Bus, DriverFault, Lack, Modules};
 use landfall_sys::system_path::SystemPath;

@@ -52,8 +52,8 @@ mod tests {
         }
     }
 
-    /// The machine's own header, if it is installed, verifies the table: its names
-    /// of the bits contain the speeds.
+    /// Compares the table with the kernel header of this machine, if the header is
+    /// installed. The header's names of the bits contain the speeds.
     #[test]
     fn table_agrees_with_the_header() {
         let Ok(header) = std::fs::read_to_string("/usr/include/linux/ethtool.h") else {

@@ -1,9 +1,9 @@
 //! Chooses the disk for the image: by root device hints, or by the default rule.
 //!
-//! The choice is deterministic, and an error gives the reason for every disk that was not
-//! chosen. If the agent overwrote the wrong disk, that would be its worst possible fault.
-//! An unexplained "no suitable device" is the most frequent question about Ironic's
-//! agent.
+//! The choice is deterministic, and an error gives the reason for every disk that was
+//! not chosen. Overwriting the wrong disk would be the agent's worst possible fault. An
+//! error "no suitable device" without reasons is the most frequent subject of questions
+//! about Ironic's agent.
 
 mod choice;
 

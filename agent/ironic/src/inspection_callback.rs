@@ -72,8 +72,8 @@ pub enum NotTaken {
 ///
 /// Also if `retry` is [`Retry::Limited`] and Ironic did not accept the inventory: the
 /// caller continues without inspection. With [`Retry::Forever`] the only other error is
-/// that the inventory is out of date, because the future `out_of_date` has ended: Ironic
-/// may know the node by a NIC whose driver was late.
+/// that the inventory is out of date, because the future `out_of_date` has ended. The
+/// driver of a NIC may have been late, and Ironic may know the node by that NIC.
 pub async fn post_inventory(
     transport: &Transport,
     urls: &[String],

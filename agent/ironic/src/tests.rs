@@ -491,7 +491,8 @@ fn heartbeats_go_on_and_a_forced_one_comes_five_seconds_after_the_last() {
         token: TOKEN.to_owned(),
     };
     let forced = Notify::new();
-    // Another test of this process may change it at any time, but there is always one.
+    // Another test of this process may change the status at any time, but there is
+    // always a status.
     begin_step("waiting for commands, token=S3CRET");
     run(async {
         let beats = beat_forever(

@@ -40,7 +40,7 @@ pub struct LookupAnswer {
 /// contains the token.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupAnswerError {
-    /// The answer to the lookup is no JSON, for example the page of a proxy. Check
+    /// The answer to the lookup is not JSON, for example the page of a proxy. Check
     /// `ipa-api-url` and the proxy settings.
     #[error("expected a node as JSON, found another text: {0}")]
     Json(serde_json::Error),

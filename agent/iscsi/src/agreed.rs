@@ -1,8 +1,9 @@
 //! The operational parameters of a session (RFC 7143, 13): what we offer, and what both
 //! sides agree on.
 
-/// Our offer. The sizes are open-iscsi's (iscsid.conf), which arrays are tested with. A
-/// digest costs time on both sides, so it is the target's choice.
+/// Our offer. The sizes are the defaults of open-iscsi (iscsid.conf), because arrays
+/// are tested with open-iscsi. A digest costs time on both sides, so the target decides
+/// whether to use digests.
 const OFFER: [(&str, &str); 15] = [
     ("HeaderDigest", "None,CRC32C"),
     ("DataDigest", "None,CRC32C"),
@@ -47,8 +48,8 @@ pub struct Agreed {
 }
 
 impl Default for Agreed {
-    /// The values before the target answers: our offer. `longest_sent`, which only the
-    /// target declares, has the RFC's default.
+    /// The values of our offer, which apply until the target answers. `longest_sent`
+    /// has the RFC's default, because only the target declares this value.
     fn default() -> Self {
         Self {
             header_digest: false,
@@ -83,7 +84,7 @@ pub(crate) fn offer() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 impl Agreed {
-    /// Takes over the target's answers and declarations. Returns our answers to keys that
+    /// Applies the target's answers and declarations. Returns our answers to keys that
     /// the target offers on its own.
     ///
     /// # Errors
@@ -92,8 +93,8 @@ impl Agreed {
         let mut answers = Vec::new();
         for (key, found) in pairs {
             self.take_one(key, found)?;
-            // RFC 7143, 6.2: a key that is not understood has an answer. Keys of the security
-            // stage and declarations of the target need none.
+            // An unknown key requires an answer (RFC 7143, 6.2). Keys of the security
+            // stage and declarations of the target require none.
             let known = OFFER.iter().any(|(own, _)| own == key)
                 || SECURITY_AND_DECLARED.contains(key)
                 || ["NotUnderstood", "Irrelevant", "Reject"].contains(found);

@@ -1,5 +1,5 @@
-//! The targets in the firmware's table for an iSCSI boot (iBFT), from the files below
-//! `/sys/firmware/ibft` (Documentation/ABI/testing/sysfs-ibft of Linux).
+//! Reads the targets from the firmware's table for an iSCSI boot (iBFT), in the files
+//! below `/sys/firmware/ibft` (Documentation/ABI/testing/sysfs-ibft of Linux).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::lun::Lun;
 /// Limits for one table. The iBFT has room for two targets and two NICs.
 const MOST_RECORDS: usize = 16;
 const MOST_FILES: usize = 32;
-/// In bytes. A name of a target has at most 223 (RFC 7143, 4.2.7.1), a secret of CHAP at
-/// most 255.
+/// In bytes. The name of a target has at most 223 bytes (RFC 7143, 4.2.7.1), and a CHAP
+/// secret has at most 255 bytes.
 const LONGEST_VALUE: usize = 256;
 const LONGEST_NAME: usize = 223;
 /// The port that IANA gave iSCSI, for a firmware that leaves it out.
@@ -70,8 +70,8 @@ impl fmt::Display for BootTarget {
 }
 
 impl BootTable {
-    /// Reads the table from a mounted sysfs. `None` if the firmware has none, or the
-    /// module `iscsi_ibft` is not loaded.
+    /// Reads the table from a mounted sysfs. `None` if the firmware has no table, or if
+    /// the module `iscsi_ibft` is not loaded.
     pub fn read(sysfs: &SystemPath) -> Option<Self> {
         let table = sysfs.join("firmware/ibft");
         let records = |prefix: &str| -> Vec<FirmwareRecord> {
@@ -127,9 +127,9 @@ impl BootTable {
 /// `None` is a record that the firmware marks as unused.
 fn target(record: &FirmwareRecord, nics: &[FirmwareRecord]) -> Result<Option<BootTarget>, String> {
     let file = |name: &str| record.files.get(name).map(|text| text.trim());
-    // Bit 0 says that the block is valid, bit 1 that the firmware boots from it. Some
-    // firmware sets one of the two only, so either will do, as for open-iscsi
-    // (fwparam_sysfs.c).
+    // Bit 0 means that the block is valid, bit 1 that the firmware boots from this
+    // target. Some firmware sets only one of these bits, so either bit is enough, as in
+    // open-iscsi (fwparam_sysfs.c).
     if file("flags") == Some("0") {
         return Ok(None);
     }
@@ -180,8 +180,8 @@ fn nic(index: &str, nics: &[FirmwareRecord]) -> Option<BootNic> {
     })
 }
 
-/// The table's `chap-type` is not looked at, because firmware exists that leaves it zero
-/// next to a secret; open-iscsi ignores it as well.
+/// Ignores the table's `chap-type`, because some firmware leaves this value zero
+/// although it sets a secret. open-iscsi ignores the value as well.
 fn chap(record: &FirmwareRecord) -> Result<Option<Chap>, String> {
     let file = |name: &str| {
         let content = record

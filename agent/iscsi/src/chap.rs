@@ -11,7 +11,8 @@ use sha2::digest::Digest;
 /// In bytes: the longest value that is decoded (RFC 7143, 12.1.3).
 const LONGEST: usize = 1024;
 
-/// The digests, by the numbers that IANA assigned ("PPP Authentication Algorithms").
+/// The digest algorithms of CHAP, which IANA has numbered ("PPP Authentication
+/// Algorithms").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Md5,
@@ -19,10 +20,11 @@ pub(crate) enum Algorithm {
     Sha256,
 }
 
-/// In the order of our preference, for `CHAP_A`. MD5 is the only one that every target has
-/// (RFC 7143, 12.1.3), and open-iscsi offers no other unless it is configured. tgt and
-/// iscsitarget mean SHA1 by 7, so the login to them fails if 7 comes first; a target that
-/// has no MD5 any more chooses one of the others.
+/// The algorithms in the order of our preference, for `CHAP_A`. MD5 comes first,
+/// because it is the only algorithm that every target supports (RFC 7143, 12.1.3), and
+/// open-iscsi offers only MD5 by default. In tgt and iscsitarget the number 7 means
+/// SHA1, so the login to them fails if 7 comes first. A target without MD5 chooses one
+/// of the other algorithms.
 pub(crate) const OFFER: &str = "5,7,6";
 
 impl Algorithm {

@@ -1,5 +1,6 @@
-//! The TCP connection to a target, and the login over it. It blocks: at most 8 s for each
-//! connection and 15 s for each login, and a target may redirect several times.
+//! Makes the TCP connection to a target, and logs in over this connection. The
+//! functions block: at most 8 s for each connection and 15 s for each login, and a
+//! target may redirect several times.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, SocketAddrV6, TcpStream};
@@ -20,8 +21,8 @@ use crate::pdu::{self, HEADER, LoginRequest, LoginResponse};
 const CONNECT_LIMIT: Duration = Duration::from_secs(8);
 /// For the whole login, which an array answers within milliseconds.
 const LOGIN_LIMIT: Duration = Duration::from_secs(15);
-/// The most redirections of one login. An array redirects once, to the port that is less
-/// busy.
+/// The maximum number of redirections in one login. An array redirects once, to the
+/// port that is less busy.
 const MOST_REDIRECTIONS: usize = 4;
 
 /// Why there is no session.
@@ -93,7 +94,8 @@ pub fn log_in(wire: &mut impl Wire, wish: &Wish) -> Result<End, WireFault> {
     }
 }
 
-/// Connects over the NIC `nic`, or over any without it, and logs in. Follows redirections.
+/// Connects over the NIC `nic`, or over any NIC if `nic` is `None`, and logs in.
+/// Follows redirections.
 ///
 /// # Errors
 /// If the target cannot be reached, or if the login fails.

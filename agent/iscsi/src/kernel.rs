@@ -1,5 +1,6 @@
-//! The kernel's side of iSCSI, by netlink: sessions, connections, and what the kernel
-//! reports about them. The order of the requests is open-iscsi's (initiator.c).
+//! Talks to the iSCSI code of the kernel over netlink: sessions, connections, and the
+//! events that the kernel reports about them. The order of the requests is the same as
+//! in open-iscsi (initiator.c).
 
 pub(crate) mod message;
 
@@ -168,8 +169,8 @@ impl Kernel {
             (Parameter::PersistentAddress, &labels.address),
             (Parameter::PersistentPort, &port),
             (Parameter::RecoveryTimeout, &recovery),
-            // The kernel asks the target every 5 s whether it is there, and waits 5 s for
-            // the answer: open-iscsi's defaults.
+            // The kernel pings the target every 5 s, and waits 5 s for the answer.
+            // These are open-iscsi's defaults.
             (Parameter::PingTimeout, "5"),
             (Parameter::ReceiveTimeout, "5"),
             // As iscsistart: NetworkManager's dracut module and others look for these.
@@ -212,7 +213,8 @@ impl Kernel {
         }
     }
 
-    /// The number of the target's next response, after a login that the kernel did not see.
+    /// Sets the number of the target's next response. The agent calls this after every
+    /// login, also if the kernel has moved the PDUs.
     pub(crate) fn expect_status(&mut self, session: u32, number: u32) -> io::Result<()> {
         self.set(
             session,
@@ -314,8 +316,8 @@ impl Kernel {
                     }
                 }
                 Err(nix::Error::EINTR | nix::Error::EAGAIN) => (),
-                // Events were lost, and the kernel does not repeat them. [`crate::watch`]
-                // also looks at the state of the session.
+                // The kernel has dropped events and does not repeat them. Therefore
+                // [`crate::watch`] also reads the state of the session.
                 Err(nix::Error::ENOBUFS) => {
                     tracing::debug!("events of the kernel's iSCSI were lost")
                 }
@@ -325,8 +327,8 @@ impl Kernel {
     }
 }
 
-/// A login over a connection that the kernel has: it fills in the numbers of commands and
-/// responses that only it knows.
+/// A login over a connection that the kernel has. The kernel fills in the numbers of
+/// commands and responses, because only the kernel knows them.
 pub(crate) struct KernelWire<'a> {
     pub(crate) kernel: &'a mut Kernel,
     pub(crate) session: u32,

@@ -1,9 +1,9 @@
-//! iSCSI without open-iscsi: the targets of the firmware's table (iBFT), the login, and
-//! the connections that the kernel's `iscsi_tcp` carries on with.
+//! Implements iSCSI without open-iscsi: reads the targets of the firmware's table
+//! (iBFT), logs in, and hands the connections over to the kernel's `iscsi_tcp`.
 //!
-//! The kernel moves the data. User space connects, logs in, and logs in again after a
-//! connection has failed. The library knows nothing of stages and plans: the caller says
-//! which NIC a target is reached over.
+//! The kernel transfers the data. User space connects, logs in, and logs in again after
+//! a connection has failed. The library does not know stages or plans: the caller
+//! specifies the NIC over which it reaches a target.
 
 pub mod agreed;
 pub mod boot_table;

@@ -1,6 +1,6 @@
-//! The login phase (RFC 7143, 6.3) as a machine without sockets: it makes requests and
-//! takes responses. [`crate::connect`] moves them over a connection of this process,
-//! [`crate::kernel`] over one that the kernel has.
+//! Implements the login phase (RFC 7143, 6.3) as a state machine without sockets, which
+//! builds requests and evaluates responses. [`crate::connect`] transfers them over a
+//! connection of this process, [`crate::kernel`] over a connection that the kernel has.
 
 mod refusal;
 
@@ -143,8 +143,9 @@ impl Login {
 
     /// The first request.
     pub fn first(&self) -> LoginRequest {
-        // One-way CHAP does not prove the target, so None loses nothing if the target asks
-        // for no proof. open-iscsi offers the same.
+        // One-way CHAP does not prove the identity of the target. So if the target does
+        // not require a proof from us, `None` is no less secure. open-iscsi offers the
+        // same methods.
         let methods = match &self.wish.chap {
             None => "None",
             Some(chap) if chap.reverse.is_none() => "CHAP,None",
@@ -208,7 +209,8 @@ impl Login {
         next: Option<Stage>,
         pairs: &[(&str, &str)],
     ) -> Result<Next, LoginFault> {
-        // The answers of this stage that are not about security, such as the target's alias.
+        // Apply the target's keys of this stage that do not belong to security, such as
+        // its alias.
         self.agreed.take(pairs)?;
         match &self.state {
             State::Method => match (value(pairs, "AuthMethod"), &self.wish.chap) {
@@ -255,7 +257,8 @@ impl Login {
         }
     }
 
-    /// Answers the target's challenge, and sets one for the target if it must prove itself.
+    /// Answers the target's challenge. If the target must prove itself, also sends a
+    /// challenge to the target.
     fn prove(&mut self, pairs: &[(&str, &str)]) -> Result<Next, LoginFault> {
         let Some(chap) = &self.wish.chap else {
             return Err(LoginFault::NoSecret);

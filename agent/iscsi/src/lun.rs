@@ -9,11 +9,12 @@ pub struct Lun([u8; 8]);
 impl Lun {
     /// Reads the file `lun` of `/sys/firmware/ibft/targetN`.
     ///
-    /// The kernel prints each of the eight bytes with `%x` (iscsi_ibft.c), so a byte below
-    /// 16 has one digit, and the text alone does not say where a byte begins. The last six
-    /// bytes of a LUN with one level are zero, which leaves the first two: a leading zero
-    /// is the first byte of a LUN below 256, anything else the first byte of the flat
-    /// addressing method, which has two digits.
+    /// The kernel prints each of the eight bytes with `%x` (iscsi_ibft.c). A byte
+    /// below 16 therefore has only one digit, and the text alone does not show where a
+    /// byte begins. In a LUN with one level, the last six bytes are zero, so only the
+    /// first two bytes must be separated. A leading zero is the first byte of a LUN
+    /// below 256. Any other digit begins the first byte of the flat addressing method,
+    /// which has two digits.
     pub fn from_firmware(text: &str) -> Option<Self> {
         let text = text.trim();
         if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -3,8 +3,8 @@
 
 /// In bytes: the basic header segment.
 pub const HEADER: usize = 48;
-/// In bytes: the most data in a PDU of the login phase (RFC 7143, 13.12). The kernel rejects
-/// more as well (libiscsi_tcp.c).
+/// The maximum size in bytes of the data in a PDU of the login phase (RFC 7143, 13.12).
+/// The kernel has the same limit (libiscsi_tcp.c).
 pub const MOST_DATA: usize = 8192;
 
 const LOGIN_REQUEST: u8 = 0x03;
@@ -111,7 +111,8 @@ pub enum PduFault {
 /// The length of the data that follows the header, without its padding.
 ///
 /// # Errors
-/// If the header is not one of a login response, or announces more than [`MOST_DATA`].
+/// If the header is not that of a login response, or if it announces more data than
+/// [`MOST_DATA`].
 pub fn data_length(header: &[u8; HEADER]) -> Result<usize, PduFault> {
     match header[0] & 0x3f {
         LOGIN_RESPONSE => (),

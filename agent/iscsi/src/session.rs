@@ -1,4 +1,5 @@
-//! A session to a target, from the first login to the disk, and after a lost connection.
+//! Manages a session to a target: from the first login until the disk appears, and
+//! after a lost connection.
 
 use std::fmt;
 use std::io;
@@ -15,9 +16,9 @@ use crate::connect::{self, ConnectFault, End, WireFault};
 use crate::kernel::{Kernel, KernelSession, KernelWire, Labels, MODULE};
 use crate::login::{Cause, Wish};
 
-/// How long the kernel keeps the requests to a disk after a lost connection, before they
-/// fail: open-iscsi's default. If there is another path, waiting only delays the change to
-/// it.
+/// How long the kernel keeps the requests to a disk after a lost connection, before it
+/// fails them. The value is open-iscsi's default. If there is another path, a long wait
+/// only delays the switch to that path.
 const RECOVERY: Duration = Duration::from_secs(120);
 const RECOVERY_WITH_PATHS: Duration = Duration::from_secs(15);
 
@@ -32,8 +33,9 @@ pub struct Way {
     pub has_other_paths: bool,
     /// The place in the table, which makes the sessions of this machine differ.
     pub number: u16,
-    /// The login is only a trial. It gets a session of its own: by RFC 7143, 6.3.5, a target
-    /// ends the session with the same name, and that may be the one that a disk is on.
+    /// Whether the login is only a trial. A trial uses a session name of its own: a
+    /// target ends an existing session with the same name (RFC 7143, 6.3.5), and a disk
+    /// may depend on that session.
     pub is_trial: bool,
 }
 
@@ -61,9 +63,9 @@ impl SessionError {
             Self::Connect(ConnectFault::Login(fault)) => fault.cause().is_temporary(),
             Self::Connect(ConnectFault::Redirections(_)) => false,
             Self::Connect(_) => true,
-            // The target has broken the connection before the kernel had all of it, or the
-            // kernel is still busy with the end of an earlier one (ENOTCONN of
-            // iscsi_if_transport_conn, drivers/scsi/scsi_transport_iscsi.c).
+            // The target has closed the connection before the kernel had taken it over
+            // completely, or the kernel is still ending an earlier connection (ENOTCONN
+            // of iscsi_if_transport_conn, drivers/scsi/scsi_transport_iscsi.c).
             Self::Kernel(error) => {
                 error.kind() == io::ErrorKind::TimedOut
                     || matches!(error.raw_os_error(), Some(ENOTCONN | EAGAIN | EBUSY))
@@ -72,8 +74,8 @@ impl SessionError {
         }
     }
 
-    /// Whether a storage that is starting may answer so: its address may be there before its
-    /// targets are.
+    /// Whether this error may come from an array that is still starting: its address
+    /// may be available before its targets are.
     pub fn may_pass(&self) -> bool {
         let is_of_start = match self {
             Self::Connect(ConnectFault::Login(fault)) => {
@@ -134,9 +136,9 @@ impl fmt::Display for Way {
     }
 }
 
-/// The initiator's part of the session's name (RFC 7143, 11.12.5) in the random format: the
-/// same in each boot, so that a target drops the session of an earlier boot, and another one
-/// for each target of the table and for a trial.
+/// The initiator's part of the session's name (RFC 7143, 11.12.5) in the random format.
+/// It is the same in each boot, so that a target drops the session of an earlier boot.
+/// It differs for each target of the table and for a trial.
 fn isid(initiator: &str, number: u16, is_trial: bool) -> [u8; 6] {
     const RANDOM: u8 = 0x80;
     /// More than a table has targets.
@@ -154,8 +156,8 @@ impl Session {
     /// Connects, logs in, and hands the connection over to the kernel.
     ///
     /// # Errors
-    /// If the target cannot be reached or refuses, or if the kernel rejects the session.
-    /// Nothing of it stays in the kernel then.
+    /// If the target cannot be reached or rejects the login, or if the kernel rejects
+    /// the session. In these cases the kernel keeps no part of the session.
     pub fn begin(kernel: &mut Kernel, way: Way) -> Result<Self, SessionError> {
         let connected =
             connect::connect_and_log_in(way.target.portal, way.nic.as_deref(), &way.wish())?;
@@ -167,8 +169,8 @@ impl Session {
             .and_then(|()| kernel.agree(number, &connected.session.agreed))
             .and_then(|()| kernel.expect_status(number, connected.session.expected_status_number))
             .and_then(|()| kernel.start(number));
-        // The kernel holds the socket by a reference of its own from here on, so a restart of
-        // the agent does not close it.
+        // From here on, the kernel has a reference of its own to the socket, so a
+        // restart of the agent does not close the socket.
         match handed_over {
             Ok(()) => Ok(Self {
                 way,
@@ -181,9 +183,9 @@ impl Session {
         }
     }
 
-    /// Lets the kernel look at the unit that the firmware booted from. It does not look at
-    /// other units of the target: they may belong to other machines, and cleaning would
-    /// erase them.
+    /// Makes the kernel scan the logical unit that the firmware booted from. The kernel
+    /// does not scan other units of the target: they may belong to other machines, and
+    /// cleaning would erase them.
     ///
     /// # Errors
     /// If the kernel rejects the order.

@@ -1,4 +1,5 @@
-//! The text in login PDUs: `key=value` pairs, each with a NUL at its end (RFC 7143, 6.1).
+//! The text in login PDUs: `key=value` pairs that each end with a NUL byte (RFC 7143,
+//! 6.1).
 
 /// The most pairs of one text. A login has less than thirty.
 const MOST_PAIRS: usize = 128;

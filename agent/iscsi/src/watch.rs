@@ -1,5 +1,5 @@
-//! Watches an iSCSI connection, and logs in again after it has failed. The kernel answers and
-//! sends pings by itself.
+//! Watches an iSCSI connection, and logs in again after the connection has failed. The
+//! kernel sends and answers pings by itself.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,15 +14,16 @@ use crate::session::Session;
 /// The pauses between logins.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// After this time the agent gives up. The kernel has failed the requests to the disk long
-/// before, so what wrote to it has ended with an error.
+/// The time after which the agent gives up. The kernel has failed the requests to the
+/// disk long before, so every program that wrote to the disk has already received an
+/// error.
 const GIVE_UP: Duration = Duration::from_secs(15 * 60);
-/// How often to look at the state of the session, because the kernel may lose an event. Less
-/// than the time for which the kernel keeps the requests.
+/// How often the agent reads the state of the session, because the kernel may lose an
+/// event. This is less than the time for which the kernel keeps the requests.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// The opcode of an asynchronous message (RFC 7143, 11.9), and its events after which the
-/// target ends the connection.
+/// The opcode of an asynchronous message (RFC 7143, 11.9), and the events with which
+/// the target announces that it ends the connection.
 const ASYNCHRONOUS: u8 = 0x32;
 const ENDS_CONNECTION: std::ops::RangeInclusive<u8> = 1..=3;
 
@@ -109,9 +110,9 @@ impl Watched {
                 tracing::info!("logged in to {way} again after {seconds} s");
                 self.lost = None;
             }
-            // Any error: there was a session, so the settings are right, and what a storage
-            // answers while it starts again may be anything. open-iscsi retries all, too
-            // (iscsi_login_eh of initiator.c).
+            // Retry after any error. The settings are correct, because there was a
+            // session, and an array that is restarting may return any error. open-iscsi
+            // also retries after all errors (iscsi_login_eh of initiator.c).
             Err(error) if lost.since.elapsed() < GIVE_UP => {
                 let text = error.to_string();
                 // Once for each new reason, and not for each attempt.

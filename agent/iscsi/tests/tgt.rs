@@ -38,8 +38,8 @@ impl Drop for Tgt {
 }
 
 impl Tgt {
-    /// A target with one disk, and the further orders to tgtadm. `None` if this machine
-    /// cannot run it.
+    /// Starts a target with one disk, and passes the further `orders` to tgtadm. `None`
+    /// if this machine cannot run the target.
     fn start(orders: &[&str]) -> Option<Self> {
         if !Path::new("/usr/sbin/tgtd").exists() {
             skip("tgt is not installed");
@@ -141,8 +141,8 @@ fn logs_in_without_authentication() {
     assert!(!connected.session.agreed.immediate_data);
     assert_eq!(connected.session.agreed.portal_group, Some(1));
     assert!(!connected.session.agreed.header_digest);
-    // A target that needs no proof accepts one who could give it, unless it must prove
-    // itself.
+    // A target that requires no proof accepts an initiator that could give a proof,
+    // unless the target must prove itself.
     tgt.log_in(TARGET, Some(chap(SECRET, None))).unwrap();
     let (found, text) = cause(tgt.log_in(TARGET, Some(chap(SECRET, Some(REVERSE)))));
     assert!(!text.contains("planted"), "{text}");

@@ -7,8 +7,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-/// The maximum number of lines. If they are longer than an archive member may be, the
-/// archive drops the first ones.
+/// The maximum number of lines. If the lines are longer in total than an archive member
+/// may be, the archive drops the first lines.
 const MOST_LINES: usize = 40_000;
 const BYTES: u64 = 16 << 20;
 /// The minimum size in bytes. Landfall treats shorter output as a failure of journalctl,

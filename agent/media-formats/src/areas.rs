@@ -35,7 +35,7 @@ pub const KARGS_OF_FORMAT_1: &str = "boot/grub/kargs.cfg";
 const MAX_DESCRIPTION: u32 = 64 << 10;
 /// The size limit of a file of kernel arguments in bytes.
 const MAX_KARGS: u32 = 64 << 10;
-/// The size limit of an area for a ramdisk in bytes. The builder makes no larger one.
+/// The size limit of an area for a ramdisk in bytes. The builder makes no larger area.
 const MAX_RAMDISK: u32 = 64 << 20;
 
 /// The beginning of an environment block of GRUB (GRUB's include/grub/lib/envblk.h), and

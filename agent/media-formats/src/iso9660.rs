@@ -26,9 +26,9 @@ const MAX_DEPTH: usize = 8;
 /// dozen.
 const MAX_ENTRIES: usize = 10_000;
 /// The maximum number of bytes that one search or one list may use: directories and
-/// continuation areas that it reads, and paths that it builds. Ten thousand files with
-/// long names need less. Without this limit, a small image with many records of the same
-/// directory could make the agent read gigabytes.
+/// continuation areas that the agent reads, and paths that it builds. Ten thousand
+/// files with long names need less. Without this limit, a small image with many records
+/// of the same directory could make the agent read gigabytes.
 const MAX_WORK: u64 = 32 << 20;
 /// Largest number of continuation areas that are read for one record.
 const MAX_CONTINUATIONS: usize = 4;

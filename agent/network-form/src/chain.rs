@@ -15,8 +15,9 @@ use super::values::{BOND, Values, vlan_name};
 const DEEPEST: usize = 16;
 /// The form has fields for at most this many NICs of a bond.
 const MOST_PORTS: usize = 2;
-/// The prefix of the name of an interface that the form cannot make. It distinguishes the
-/// name from those of the form's own interfaces, because no name has a control character.
+/// The prefix for the names of interfaces that the form cannot make. No interface name
+/// contains a control character, so these names differ from the names of the form's own
+/// interfaces.
 pub(super) const OTHER: char = '\u{1}';
 /// The kernel's RT_TABLE_MAIN.
 const MAIN_TABLE: u32 = 254;
@@ -296,8 +297,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// For each device that the interface stands for: its name in the form, and its name
-    /// in the plan.
+    /// For each device that the interface represents: its name in the form, and its
+    /// name in the plan.
     pub(super) fn of(&self, index: usize) -> Vec<(String, String)> {
         let interface = &self.plan.interfaces[index];
         let name = interface.matches.to_string();

@@ -144,7 +144,8 @@ fn is_lacp(plan: &NetworkPlan, bond: usize) -> bool {
     matches!(mode, Some("802.3ad" | "4"))
 }
 
-/// The DNS servers of the machine, those of the interface that the form shows first.
+/// The DNS servers of the machine. The servers of the interface that the form shows
+/// come first.
 fn dns(plan: &NetworkPlan, chain: &Chain) -> String {
     let top = chain.top.map(|top| &plan.interfaces[top]);
     let interfaces = top.into_iter().chain(&plan.interfaces);

@@ -251,8 +251,8 @@ fn keys() -> impl Strategy<Value = Key> {
 }
 
 proptest! {
-    /// Also pasted garbage: the form shows it in lines that fit, and what it tries are
-    /// kernel arguments without a fault.
+    /// Presses any keys, including pasted garbage. The form's lines must always fit,
+    /// and the kernel arguments that the form tries must have no fault.
     #[test]
     fn any_keys_leave_a_form_that_fits(
         typed in prop::collection::vec(keys(), 0..600), width in 1_usize..120,

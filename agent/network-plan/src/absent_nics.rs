@@ -56,9 +56,9 @@ impl NetworkPlan {
             .collect()
     }
 
-    /// The bond, bridge, team or VRF that has no port because the machine has none of the
-    /// NICs that the plan gives it. It is the interface called `name` or an interface
-    /// below it, for example the bond that carries a VLAN.
+    /// The bond, bridge, team or VRF that has no port because the machine has none of
+    /// the NICs that the plan assigns to it. The result is the interface called `name`
+    /// or an interface below it, for example the bond that carries a VLAN.
     pub fn without_ports(&self, name: &str, nics: &[PresentNic]) -> Option<&str> {
         self.without_ports_below(name, nics, self.interfaces.len())
     }

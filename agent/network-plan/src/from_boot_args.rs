@@ -78,8 +78,8 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
         }
     }
     // The routes must come first, because a route without an interface applies to the
-    // first interface of the arguments. It applies to every NIC only if the arguments
-    // name no interface.
+    // first interface of the arguments. Such a route applies to every NIC only if the
+    // arguments name no interface.
     if cover_all {
         profiles.cover_all(args.need_network);
     }

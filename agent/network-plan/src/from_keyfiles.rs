@@ -1,4 +1,4 @@
-//! NetworkManager keyfiles → [`NetworkPlan`]: the inverse of the writer in
+//! Reads NetworkManager keyfiles into a [`NetworkPlan`]: the inverse of the writer in
 //! `keyfile`.
 //!
 //! The files come from `nmstatectl gc`, nmcli, NetworkManager's generator for the
@@ -50,8 +50,8 @@ pub enum KeyfilesError {
     /// Holds the total length of the files, in bytes.
     #[error("expected keyfiles of at most {LARGEST_TOTAL} bytes together, found {0}")]
     TooLong(usize),
-    /// Every profile is for a kind of interface that the ramdisk does not have.
-    /// Holds the warnings that name them.
+    /// Every profile is for a kind of interface that the ramdisk does not have. Holds
+    /// the warnings that name these profiles.
     #[error("expected a keyfile for an interface that the ramdisk has, found none")]
     NoInterface(Vec<String>),
     /// Holds all faults, one line each, with file, section and key.

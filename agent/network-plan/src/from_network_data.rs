@@ -20,8 +20,8 @@ use crate::plan::{IpPlan, Method, NetworkPlan};
 use fields::Warnings;
 use links::Link;
 
-/// Longest text that is read, in bytes: a hundred times the size of a document with a NIC
-/// on every port of a rack switch.
+/// The maximum length of the document in bytes: a hundred times the size of a document
+/// with a NIC on every port of a rack switch.
 pub const LARGEST: usize = 1 << 20;
 
 /// Why a whole document cannot be used.

@@ -6,8 +6,9 @@
 //! port that is not described is a NIC. `tests/nmstate-oracle` compares the two.
 //!
 //! A setting that only the installed system can have (Open vSwitch, virtual functions)
-//! becomes a warning with the path of its key. A setting is a fault if neither system
-//! supports it ([`refused`]), or if NetworkManager would reject the generated files.
+//! becomes a warning with the path of its key. A setting is a fault if neither the
+//! ramdisk nor the installed system supports it ([`refused`]), or if NetworkManager
+//! would reject the generated files.
 
 mod bond;
 mod both_systems;
@@ -42,7 +43,8 @@ use fields::{Fields, Findings};
 pub use yaml::InvalidYaml;
 use yaml::Yaml;
 
-/// Longest text that is read, in bytes. Some hundred interfaces need a tenth of it.
+/// The maximum length of the document in bytes. A document with a few hundred
+/// interfaces needs a tenth of this.
 pub const LARGEST: usize = 1 << 20;
 
 const TOP: &[&str] = &[

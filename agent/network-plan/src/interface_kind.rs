@@ -25,8 +25,9 @@ pub enum InterfaceKind {
         options: BTreeMap<String, String>,
     },
     Bridge {
-        /// Whether spanning tree is on. `None` if the source does not say: it is then off
-        /// in the ramdisk, and the installed system uses NetworkManager's default (on).
+        /// Whether spanning tree is on. `None` if the source does not specify it:
+        /// spanning tree is then off in the ramdisk, and the installed system uses
+        /// NetworkManager's default (on).
         stp: Option<bool>,
     },
     Team {
@@ -56,7 +57,7 @@ pub enum InterfaceKind {
         /// The hardware address of the parent, as for a VLAN.
         parent_mac: Option<MacAddr>,
         /// How the interface treats frames to other MAC-VLANs on the same parent;
-        /// `None` if the source does not say.
+        /// `None` if the source does not specify it.
         mode: Option<MacVlanMode>,
         /// True for a MAC-VTAP: programs read its frames from a character device.
         tap: bool,

@@ -155,8 +155,8 @@ impl Method {
     }
 }
 
-/// Parses hexadecimal bytes joined by colons, or else a text, which gets the type 0
-/// in front (nm-settings-nmcli(5), ipv4.dhcp-client-id).
+/// Parses hexadecimal bytes joined by colons. Any other text becomes its bytes with the
+/// type 0 in front (nm-settings-nmcli(5), ipv4.dhcp-client-id).
 pub(crate) fn client_id_bytes(text: &str) -> Vec<u8> {
     let bytes: Option<Vec<u8>> = text
         .split(':')

@@ -1,10 +1,10 @@
-//! [`NetworkPlan`] → NetworkManager keyfiles. CoreOS takes the network of its first
-//! boot in this form (`coreos-firstboot-network/`).
+//! [`NetworkPlan`] → NetworkManager keyfiles. CoreOS reads the network configuration of
+//! its first boot in this form (`coreos-firstboot-network/`).
 //!
-//! For the same NMState, the files have the same names, sections, keys and values
-//! as those of `nmstatectl gc`. So a host gets the same profiles from either
-//! program (`tests/nmstate-oracle`). Settings from other inputs that NMState cannot
-//! express are added.
+//! For the same NMState, the files have the same names, sections, keys and values as
+//! those of `nmstatectl gc`. So a host gets the same profiles from either program
+//! (`tests/nmstate-oracle`). This module adds the settings of other inputs that NMState
+//! cannot express.
 
 mod ip;
 mod sections;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
-/// One file. It contains no secret, but NetworkManager rejects files that other users
+/// One file. It contains no secret, but NetworkManager rejects files that users other
 /// than root can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyfile {
@@ -28,7 +28,7 @@ pub struct Keyfile {
 }
 
 impl NetworkPlan {
-    /// A profile for each interface of the plan that is for a particular device.
+    /// One profile for each interface of the plan that applies to a particular device.
     /// NetworkManager configures the other NICs automatically.
     pub fn keyfiles(&self) -> Vec<Keyfile> {
         let both = self

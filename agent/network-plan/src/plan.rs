@@ -49,8 +49,8 @@ pub struct Interface {
     pub kind: InterfaceKind,
     /// True if the interface can apply to several devices at once.
     pub multi: bool,
-    /// The bond, bridge, team or VRF whose port this interface is. A port has no
-    /// addresses, unless its controller is a VRF.
+    /// The controller of this interface, if the interface is a port: a bond, bridge,
+    /// team or VRF. A port has no addresses, unless its controller is a VRF.
     pub controller: Option<String>,
     /// The interface's place in the controller's list of ports, from 0. A bond without
     /// a MAC takes the MAC of its first port.
@@ -115,8 +115,8 @@ pub struct InterfaceMatch {
 /// Speed and negotiation of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ethtool {
-    /// True: negotiate. False: force `speed`, or leave the driver's setting if
-    /// there is none.
+    /// True: negotiate. False: force `speed`, or leave the driver's setting unchanged
+    /// if `speed` is `None`.
     pub autoneg: bool,
     /// Mbit/s, full duplex.
     pub speed: Option<u32>,

@@ -18,8 +18,9 @@ use crate::plan::{Interface, NetworkPlan};
 /// A plan as kernel arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootArgs {
-    /// One argument each, such as `ip=eth0:dhcp`. The order is significant. No argument
-    /// contains white space. The caller checks the length of the command line.
+    /// The arguments, one per entry, such as `ip=eth0:dhcp`. The order is significant.
+    /// No argument contains white space. The caller checks the length of the command
+    /// line.
     pub arguments: Vec<String>,
     /// The parts of the plan that the arguments do not express, one line each;
     /// empty if reading the arguments gives the same plan.

@@ -84,8 +84,8 @@ impl NetworkPlan {
         }
     }
 
-    /// The NICs of the plan that none of these NICs matches by name or hardware
-    /// address, one line each.
+    /// The NICs of the plan that are not among `nics` by name or hardware address, one
+    /// line each.
     pub fn missing_nics(&self, nics: &[(String, Vec<MacAddr>)]) -> Vec<String> {
         let found = listed(nics);
         let is_missing = |interface: &&Interface| {

@@ -1,6 +1,6 @@
 //! Detects the USB NIC that a BMC presents to its host. Its MAC address is the same on
-//! every host of a model. So a port of the node must not have this address, and a lookup
-//! by it finds several nodes (metal3's DuplicateNodeOnLookup).
+//! every host of a model. So no port of the node may have this address: a lookup by
+//! this address finds several nodes (metal3's DuplicateNodeOnLookup).
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
@@ -9,8 +9,8 @@ use landfall_sys::system_path::SystemPath;
 /// Ordinary USB NICs have drivers of their own.
 const DRIVERS: [&str; 3] = ["cdc_ether", "cdc_ncm", "rndis_host"];
 
-/// Whether the NIC `name` leads to the BMC. Its driver decides. `root` is the directory
-/// `/`, or a copy of it in tests.
+/// Whether the NIC `name` leads to the BMC, according to its driver. `root` is the
+/// directory `/`, or a copy of it in tests.
 pub fn leads_to_bmc(root: &SystemPath, name: &str) -> bool {
     let driver = root.join("sys/class/net").join(name).join("device/driver");
     sysfs::link_name(&driver).is_some_and(|driver| DRIVERS.contains(&driver.as_str()))

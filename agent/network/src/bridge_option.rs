@@ -3,7 +3,7 @@
 use landfall_network_plan::MacAddr;
 use rtnetlink::packet_route::link::{BridgeMulticastRouterType, InfoBridge, VlanProtocol};
 
-/// The decimal number, or the hexadecimal one after `0x`, as NetworkManager reads it.
+/// Parses a decimal number, or a hexadecimal number after `0x`, as NetworkManager does.
 fn number<T: TryFrom<u64>>(value: &str) -> Result<T, &'static str> {
     let found = match value.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -13,7 +13,8 @@ fn number<T: TryFrom<u64>>(value: &str) -> Result<T, &'static str> {
     found.ok_or("a number in the range of the option")
 }
 
-/// The words of GLib's key files. NetworkManager ignores other words, such as `off`.
+/// Parses the boolean words of GLib's key files. NetworkManager ignores other words,
+/// such as `off`.
 fn flag(value: &str) -> Result<bool, &'static str> {
     match value {
         "true" | "1" => Ok(true),

@@ -21,8 +21,8 @@ pub struct DeviceRoute {
     pub table: Option<u32>,
     /// What happens to a packet. Only `Unicast` routes need a device.
     pub kind: RouteKind,
-    /// The kernel must treat the next hop as on the link, although no address of the
-    /// device covers it.
+    /// True if the kernel must treat the next hop as on the link, although no address
+    /// of the device covers it.
     pub onlink: bool,
 }
 

@@ -15,9 +15,9 @@ const MOST_FILES: usize = 32;
 /// name.
 const LONGEST: usize = 256;
 
-/// Reads the firmware's records from a mounted sysfs into `args`, if an argument
-/// asks for them. NICs are listed under their current names and under the names in
-/// `names` that they will get.
+/// Reads the firmware's records from a mounted sysfs into `args`, if an argument needs
+/// them. NICs are listed under their current names and under the names in `names` that
+/// they will get.
 pub fn read_firmware_nics(args: &mut NetArgs, sysfs: &SystemPath, names: &[InterfaceName]) {
     if !args.needs_firmware() {
         return;

@@ -25,10 +25,10 @@ const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
 /// In bytes: the size limit of resolv.conf. No resolver reads more of its file.
 const RESOLV_CONF_LIMIT: u64 = 64 << 10;
 
-/// Observes the network on the current runtime until the process ends. The agent compares
-/// addresses with the plan in `choice`, to report which of them are planned. It logs the
-/// plan only if the plan comes from a document, because only then another program applies
-/// it.
+/// Observes the network on the current runtime until the process ends. The agent
+/// compares addresses with the plan in `choice`, to report which of them are planned.
+/// It logs the plan only if the plan comes from a document: another program applies
+/// only such a plan.
 pub fn follow(choice: Choice) -> watch::Receiver<NetworkState> {
     announce(&choice, choice.source.is_document());
     let (state, receiver) = watch::channel(NetworkState::default());

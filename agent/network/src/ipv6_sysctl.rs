@@ -90,9 +90,9 @@ pub fn detect_duplicates(root: &Path, device: &str) {
 /// because it accepts only prefix length 0. NetworkManager and systemd-networkd
 /// accept all lengths.
 ///
-/// By default the kernel asks at 0, 4, 12, 28 and 60 s (RFC 7559 doubles the pause
-/// up to an hour). A switch port with spanning tree forwards after 30 s, and a
-/// router that receives no solicitation may be silent for half an hour. So the
+/// By default the kernel sends solicitations at 0, 4, 12, 28 and 60 s (RFC 7559 doubles
+/// the pause up to an hour). A switch port with spanning tree forwards after 30 s, and
+/// a router that receives no solicitation may send nothing for half an hour. So the
 /// longest pause is set to 8 s.
 fn route_switches(ip: &IpPlan) -> [(&'static str, &'static str); 3] {
     let automatic = &ip.automatic;
@@ -114,8 +114,8 @@ fn route_switches(ip: &IpPlan) -> [(&'static str, &'static str); 3] {
 fn switches(method: Option<Method>) -> &'static [(&'static str, &'static str)] {
     match method {
         None | Some(Method::Disabled) => &[("accept_ra", "0"), ("disable_ipv6", "1")],
-        // Link-local addresses are derived from the hardware address, as the
-        // installed system's NetworkManager does in its initramfs.
+        // The kernel derives link-local addresses from the hardware address, as
+        // NetworkManager does in the initramfs of the installed system.
         Some(Method::Manual | Method::LinkLocal) => &[
             ("accept_ra", "0"),
             ("autoconf", "0"),

@@ -1,8 +1,8 @@
 //! Makes the kernel ignore the routes of a NIC without a carrier.
 //!
-//! By default the kernel keeps using these routes (Documentation/networking/ip-sysctl,
-//! `ignore_routes_with_linkdown`). A host would then be cut off after a cable is pulled,
-//! although another NIC still works.
+//! By default the kernel keeps using the routes of such a NIC
+//! (Documentation/networking/ip-sysctl, `ignore_routes_with_linkdown`). A host would
+//! then be cut off after a cable is pulled, although another NIC still works.
 
 use std::fs;
 use std::io;

@@ -59,9 +59,8 @@ pub enum LinkKind {
     Loopback,
     /// A network interface card.
     Nic,
-    /// A device that software created on top of others, such as a VLAN, or an
-    /// InfiniBand port. The agent configures the device if the plan contains its
-    /// name.
+    /// An InfiniBand port, or a device that software created on top of others, such as
+    /// a VLAN. The agent configures the device if the plan contains its name.
     Virtual,
     /// Any other software device, or a device that is not Ethernet. The agent
     /// ignores it.
@@ -104,7 +103,8 @@ impl Link {
     }
 
     /// The hardware addresses by which a plan can match the device. Leaves out the
-    /// current address of a port, because it may be that of another port of the bond.
+    /// current address of a port, because this may be the address of another port of
+    /// the bond.
     pub fn macs(&self) -> Vec<MacAddr> {
         let borrowed = self.controller.is_some() && self.permanent_mac.is_some();
         let own = Some(self.mac).filter(|mac| !borrowed && Some(*mac) != self.permanent_mac);
@@ -156,8 +156,8 @@ impl Link {
                 _ => {}
             }
         }
-        // Only a VLAN's index is that of its parent. A veth has the index of its peer,
-        // which may be in another network namespace.
+        // For a VLAN, this index is the index of its parent. For a veth, it is the
+        // index of the peer, which may be in another network namespace.
         if let Some(MadeOf::Vlan { parent: below, .. }) = &mut link.made_of {
             *below = parent;
         }
@@ -172,9 +172,9 @@ fn alternative(property: &Prop) -> Option<String> {
     }
 }
 
-/// Whether a bridge sent the message. A bridge sends messages about its ports to the same
-/// multicast group. They lack half of the attributes, and report a port that leaves the
-/// bridge as a link that is gone.
+/// Whether a bridge sent the message. A bridge sends messages about its ports to the
+/// same multicast group. These messages lack half of the attributes, and report a port
+/// that leaves the bridge as a link that is gone.
 fn is_of_a_bridge(message: &LinkMessage) -> bool {
     message.header.interface_family == AddressFamily::Bridge
 }

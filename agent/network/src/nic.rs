@@ -211,9 +211,9 @@ fn asks_for_ipv4(interface: &Interface) -> bool {
     ip.is_some_and(|ip| ip.method.is_automatic())
 }
 
-/// Finds the plan's interface for a device: the most specific interface that is free. An
-/// interface that matches any NIC takes the first NIC with a carrier. A virtual device
-/// matches only by name.
+/// Finds the plan's interface for a device: the most specific interface that is free.
+/// An interface that matches any NIC applies to the first NIC with a carrier. A virtual
+/// device matches only by name.
 pub(super) fn choose(
     plan: &NetworkPlan,
     link: &Link,

@@ -14,8 +14,8 @@ const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsServer {
     pub address: IpAddr,
-    /// The interface that leads to the server. Set only for a link-local address, because
-    /// it is valid only on one link.
+    /// The interface that leads to the server. Set only for a link-local address,
+    /// because such an address is valid only on one link.
     pub interface: Option<String>,
 }
 

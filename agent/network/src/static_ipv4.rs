@@ -61,8 +61,8 @@ pub(super) async fn ask(
             }
             Ok(Some(_)) => {}
             Ok(None) => break,
-            // The link is down. The next carrier starts a new check and ends this one.
-            // Until then, the other machine still counts as the owner.
+            // The link is down. When the carrier returns, a new check starts and this
+            // check ends. Until then, the other machine still counts as the owner.
             Err(error) => {
                 tracing::debug!("cannot ask who has {ip}: {error}");
                 if taken_by.is_none() {

@@ -240,8 +240,8 @@ fn a_cable_that_is_plugged_in_late_is_noticed() {
         let state = lab.until(&mut network, "a lease", online).await;
         let first = nic(&state, "eth0").unwrap().addresses.clone();
 
-        // The cable goes out and in again. The NIC gets the same lease, and nothing
-        // is restarted.
+        // The cable is unplugged and plugged in again. The NIC gets the same lease, and
+        // nothing is restarted.
         lab.port("link set port0 down");
         lab.until(&mut network, "no carrier", |s| !online(s)).await;
         lab.port("link set port0 up");

@@ -14,8 +14,8 @@ use super::links::{Link, LinkEvent, LinkKind, LinkWatch};
 /// How long the agent waits for a NIC that identifies the host. After this time it
 /// uses the next source of the network configuration.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The limit while the machine has no NIC, because it cannot continue without one.
-/// NetworkManager waits for a device for the same time.
+/// The time limit while the machine has no NIC, because the machine cannot continue
+/// without a NIC. NetworkManager waits for a device for the same time.
 const FIRST_NIC_LIMIT: Duration = Duration::from_secs(60);
 /// How long to wait for another NIC after the last NIC has appeared and the last driver
 /// is loaded, because USB and firmware do not report that they are done.

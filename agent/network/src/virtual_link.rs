@@ -386,8 +386,8 @@ mod tests {
         );
     }
 
-    /// The kernel refuses the delays of a bond without `miimon`, and the options can be
-    /// set one by one.
+    /// The kernel refuses the delays of a bond without `miimon`. The agent may set the
+    /// options one by one, so their order matters.
     #[test]
     fn an_option_comes_after_the_one_that_it_needs() {
         assert_eq!(

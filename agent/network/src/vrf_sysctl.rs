@@ -4,8 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Lets connections in all VRFs reach the agent's sockets. By default only connections in
-/// the main table do (Documentation/networking/vrf.rst). `ipv4` is /proc/sys/net/ipv4.
+/// Lets connections in all VRFs reach the agent's sockets. By default, only connections
+/// in the main table reach them (Documentation/networking/vrf.rst). `ipv4` is
+/// /proc/sys/net/ipv4.
 pub(super) fn accept_in_every_vrf(ipv4: &Path) -> io::Result<()> {
     for name in [
         "tcp_l3mdev_accept",

@@ -80,10 +80,11 @@ pub(crate) struct Refusal {
 
 /// Connects once.
 ///
-/// Kernels before Linux 5.14 do not know the option `host_iface`: they choose the NIC by the
-/// source address and the routes. A kernel says in its list whether it knows the option.
-/// Only if it has no list, EINVAL may mean that it does not: the error has other causes, such
-/// as a storage that closes the connection while it starts.
+/// Kernels before Linux 5.14 do not know the option `host_iface`: they choose the NIC
+/// by the source address and the routes. The kernel's list of options shows whether the
+/// kernel knows this option. If there is no list, EINVAL may mean that the kernel does
+/// not know the option. If there is a list, EINVAL has another cause, such as a storage
+/// that closes the connection while the storage starts.
 pub(crate) fn attempt(fabrics: &impl Fabrics, options: &str) -> Attempt {
     let result = match fabrics.known_options() {
         Some(list) if knows_nic(&list) => fabrics.connect(options),
@@ -133,13 +134,13 @@ impl Refusal {
             }
             // ENODEV: the kernel does not find the NIC by its name.
             Errno::EADDRNOTAVAIL | Errno::ENODEV => "look at the NIC and its address",
-            // What the storage answers to the Connect command is not an errno: the kernel
-            // logs it, and returns this one.
+            // The storage's answer to the Connect command is not an errno. The kernel
+            // logs the answer and returns one of these errors.
             Errno::EIO | Errno::ECONNRESET => {
                 "look whether the storage has this subsystem NQN and permits this host NQN; the kernel's log has its answer"
             }
-            // Up to Linux 6.13 also the error for a connection that the storage closes at
-            // once (nvme_tcp_init_connection).
+            // Up to Linux 6.13, the kernel also returns this error if the storage
+            // closes the connection at once (nvme_tcp_init_connection).
             Errno::EINVAL => {
                 "look whether the storage is ready; if the kernel does not accept an option, its log says which one"
             }
@@ -234,7 +235,8 @@ mod tests {
         assert!(!is_final(outcome_of(None, true, &neither)));
     }
 
-    /// A storage that accepts the connection and closes it is EINVAL, too: the NIC stays.
+    /// The kernel also returns EINVAL if the storage accepts and then closes the
+    /// connection: the option for the NIC stays.
     #[test]
     fn a_kernel_that_knows_the_nic_always_gets_it() {
         assert!(!is_final(outcome(&[(ALL, Some(Errno::EINVAL))])));

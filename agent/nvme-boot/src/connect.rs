@@ -1,9 +1,11 @@
-//! Makes the connections: tries each one again until it is there or the time is over.
+//! Makes the connections: retries each connection until it is established or the time
+//! limit has expired.
 //!
 //! An attempt blocks: about 3 s if nothing answers, and up to a minute if the storage
-//! accepts the connection and then stays silent. So each attempt has a thread, and the time
-//! limits do not depend on them. The kernel still makes one connection at a time
-//! (`nvmf_dev_mutex` in drivers/nvme/host/fabrics.c): a silent storage delays the others.
+//! accepts the connection and then stays silent. So each attempt has its own thread,
+//! and no attempt delays the time limits. The kernel still makes one connection at a
+//! time (`nvmf_dev_mutex` in drivers/nvme/host/fabrics.c): a silent storage delays the
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,10 +63,12 @@ enum State {
 /// An attempt that has ended: which connection, and over which NIC.
 type Ended = (usize, String, Result<Attempt, tokio::task::JoinError>);
 
-/// Makes all connections, and logs the result of each. Calls `go_on` when the caller has
-/// waited long enough for the missing ones; the attempts continue after that.
+/// Makes all connections, and logs the result of each. Calls `go_on` when the caller
+/// has waited long enough for the missing connections; the attempts continue after
+/// that.
 ///
-/// A connection is tried when its NIC has an address, and again after a pause with jitter.
+/// Tries a connection when its NIC has an address, and retries after a pause with
+/// jitter.
 pub async fn connect_all(
     connections: Vec<Connection>,
     mut network: watch::Receiver<NetworkState>,
@@ -231,8 +235,8 @@ impl Pending {
         }
     }
 
-    /// When the next attempt can begin. `None` while one goes on, or while the NIC has no
-    /// address.
+    /// When the next attempt can begin. `None` while an attempt is running, or while
+    /// the NIC has no address.
     fn due(&self, network: &NetworkState) -> Option<Instant> {
         match self.state {
             State::Waits(due) => self.connection.way(network).map(|_| due),

@@ -1,4 +1,4 @@
-//! The connections that the tables ask for, and the options that the kernel gets for
+//! The connections that the tables describe, and the options that the kernel gets for
 //! each. Has no side effects.
 
 use std::fmt;
@@ -16,8 +16,8 @@ use crate::tables::FirmwareTable;
 /// Specification, 3.1.3.3).
 const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
-/// The most connections. A table has room for 255 namespaces, each over several NICs, but a
-/// machine boots from a few of them.
+/// The maximum number of connections. A table has room for 255 namespaces, each over
+/// several NICs, but a machine boots from a few of them.
 const MOST_CONNECTIONS: usize = 64;
 
 /// A connection to a subsystem over one NIC.
@@ -142,8 +142,8 @@ impl Connection {
             }
     }
 
-    /// How to connect with this network. `None` while the NIC of the table has no address
-    /// of the family.
+    /// How to connect over the network in its current state. `None` while the NIC of
+    /// the table has no address of the required family.
     pub fn way(&self, network: &NetworkState) -> Option<Way> {
         let usable = |nic: &NicState, wanted: &dyn Fn(IpAddr) -> bool| {
             let mut addresses = nic.addresses.iter();

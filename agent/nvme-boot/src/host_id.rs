@@ -1,23 +1,24 @@
 //! The host ID of a connection, also for a table without one.
 //!
-//! Without the option `hostid` the kernel takes the ID of its own default host. Since
-//! Linux 6.5 it answers EINVAL, because one host ID must not have two host NQNs
-//! ("nvme-fabrics: prevent overriding of existing host", ae8bd606e09b).
+//! Without the option `hostid` the kernel uses the ID of its own default host. Since
+//! Linux 6.5 the kernel then returns EINVAL, because one host ID must not have two host
+//! NQNs ("nvme-fabrics: prevent overriding of existing host", ae8bd606e09b).
 
 use uuid::Uuid;
 
 use crate::nbft::Host;
 use crate::tables::FirmwareTable;
 
-/// A host NQN that is made of a UUID (NVM Express Base Specification, "NVMe Qualified Names").
+/// The prefix of a host NQN that contains a UUID (NVM Express Base Specification, "NVMe
+/// Qualified Names").
 const OF_UUID: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
 /// The host ID of the table. If the table has none:
 ///
-/// * that of another table with the same host NQN, because the kernel does not permit two
-///   host IDs for one host NQN, either;
-/// * the UUID in the host NQN, as libnvme (`nvmf_hostid_from_hostnqn`), with which the
-///   installed system connects;
+/// * the host ID of another table with the same host NQN, because the kernel also does
+///   not permit two host IDs for one host NQN;
+/// * the UUID in the host NQN, as in libnvme (`nvmf_hostid_from_hostnqn`), which the
+///   installed system uses to connect;
 /// * a UUID that is always the same for this host NQN.
 pub(crate) fn host_id(host: &Host, tables: &[FirmwareTable]) -> Uuid {
     let mut others = tables.iter().map(|table| &table.content.host);

@@ -1,8 +1,9 @@
 //! Disks in a storage network that the firmware has set up for the boot. The firmware
-//! describes them in a table for the operating system, which connects them again.
+//! describes the disks in a table for the operating system, which connects to them
+//! again.
 //!
-//! This crate does so for NVMe/TCP and the table NBFT, without nvme-cli: it writes the
-//! options of each connection to /dev/nvme-fabrics.
+//! This crate connects the disks for NVMe/TCP and the table NBFT, without nvme-cli: it
+//! writes the options of each connection to /dev/nvme-fabrics.
 
 mod attempt;
 mod connect;

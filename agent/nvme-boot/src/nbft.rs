@@ -2,10 +2,10 @@
 //! host, its NICs, and the namespaces to connect.
 //!
 //! The layout is that of the NVM Express Boot Specification, revisions 1.0 and 1.1
-//! (chapter 3, the figures of the NBFT). Where firmware departs from it, the meaning is
-//! that of libnvme (`nbft.c`, git of 2026-08), with which the installed system reads the
-//! same table. libnvme drops a descriptor that it cannot use without a word; this parser
-//! drops it with a [`Fault`].
+//! (chapter 3, the figures of the NBFT). If a table differs from the specification,
+//! this parser interprets it as libnvme does (`nbft.c`, git of 2026-08), because the
+//! installed system reads the same table with libnvme. If libnvme cannot use a
+//! descriptor, it drops the descriptor silently; this parser drops it with a [`Fault`].
 
 mod bytes;
 mod descriptors;
@@ -116,22 +116,23 @@ pub struct Discovery {
 /// Why the table cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTable {
-    /// The firmware's table of the NVMe boot is shorter than it says. Update the firmware.
+    /// The firmware's table of the NVMe boot is shorter than its header says or than
+    /// the format requires. Update the firmware.
     #[error("expected {expected} bytes at least, found {found}")]
     Short { expected: usize, found: usize },
     /// The firmware's table is another one.
     #[error("expected the signature NBFT, found {0:?}")]
     Signature(String),
-    /// The bytes of the firmware's table do not have the checksum that they must have.
-    /// Update the firmware.
+    /// The bytes of the firmware's table do not have the expected checksum. Update the
+    /// firmware.
     #[error("expected a sum of all bytes of 0, found {0}")]
     Checksum(u8),
-    /// The firmware's table has a form that this agent does not know. Look for a newer
-    /// Landfall.
+    /// The firmware's table has a form that this agent does not know. Use a newer
+    /// version of Landfall, if there is one.
     #[error("expected the major revision 1, found {0}")]
     Revision(u8),
-    /// A structure of the firmware's table is outside of the table or is another one.
-    /// Update the firmware.
+    /// A structure of the firmware's table is outside the table or is not the expected
+    /// structure. Update the firmware.
     #[error("the {structure}: expected structure {expected} with its {length} bytes at {offset}")]
     Structure {
         structure: &'static str,
@@ -145,7 +146,8 @@ pub enum InvalidTable {
     Host(InvalidField),
 }
 
-/// A descriptor that cannot be used, and why. Everything else in the table still counts.
+/// A descriptor that cannot be used, and the reason. The agent still uses the rest of
+/// the table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{descriptor}: {cause}")]
 pub struct Fault {

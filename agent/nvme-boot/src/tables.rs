@@ -1,5 +1,5 @@
-//! Reads the tables of this machine. There is one for each driver of the firmware that
-//! has booted from NVMe/TCP: NBFT, NBFT1 and so on.
+//! Reads the tables of this machine. Each driver of the firmware that has booted from
+//! NVMe/TCP has its own table: NBFT, NBFT1 and so on.
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;

@@ -1,11 +1,11 @@
 //! Parses foreign bytes in a child process without privileges.
 //!
-//! Foreign bytes, such as a medium in a drive or a frame from the network, could exploit
-//! a bug of their parser. So the parser runs in a child: the agent's own program, started
-//! again with an empty environment. The child gives up all privileges
+//! Bytes from outside, such as the content of a medium or a frame from the network,
+//! could exploit a bug in their parser. So the parser runs in a child: the agent's own
+//! program, started again with an empty environment. The child gives up all privileges
 //! (`landfall_sys::confinement`) before it reads the first byte. It has the input as an
-//! open file, and answers questions. The agent limits the size of an answer and the time
-//! for it, and checks the content.
+//! open file, and answers the agent's questions. The agent limits the size of an answer
+//! and the time for it, and checks the content.
 //!
 //! A program that has not called [`offer_this_program`], such as a test or a program of
 //! another project, parses in its own process.
@@ -161,7 +161,8 @@ impl<P: Parser> Session<P> {
         }
     }
 
-    /// Calls this each time that the child has read a part of its input, and after each answer.
+    /// Sets the function that the session calls each time the child has read a part of
+    /// its input, and after each answer.
     pub fn on_progress(self, on_progress: impl FnMut() + Send + 'static) -> Self {
         let on_progress = OnProgress(Box::new(on_progress));
         Self {

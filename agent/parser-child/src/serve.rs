@@ -35,8 +35,8 @@ fn answer_all<P: Parser>() -> io::Result<()> {
     // Rust's files are closed by execve(2). Kernels before 5.9 do not have this call.
     let inherited = confinement::close_inherited();
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // Use it as a file, because read(2) and write(2) are the only system calls that it
-    // needs.
+    // Use the socket as a file, because read(2) and write(2) are the only system calls
+    // that a file needs.
     let agent = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let input = Input::in_child(input, agent.try_clone()?);
     let mut missing = confinement::enter(&LIMITS);

@@ -157,8 +157,8 @@ pub struct Failure {
     pub details: String,
     /// What the operator can do about it, if anything.
     pub hint: Option<String>,
-    /// Whether a retry would fail in the same way. Needed because errors of this class
-    /// are often temporary.
+    /// Whether a retry would fail in the same way. The class does not show this,
+    /// because errors of the same class are often temporary.
     pub permanent: bool,
 }
 

@@ -184,8 +184,8 @@ struct Lines {
 impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
-        // Ignores the events of libraries, which are for their own developers.
-        // Errors of libraries are returned to the agent, which reports them.
+        // Ignores the events of libraries, because they are for the developers of the
+        // library. Errors of libraries are returned to the agent, which reports them.
         let Some(stage) = stage(metadata.target()) else {
             return;
         };

@@ -56,8 +56,8 @@ impl Progress {
         }
     }
 
-    /// Records that `done` bytes are done. Returns a line if it is time for one. The
-    /// caller logs it, so that the line gets the caller's stage.
+    /// Records that `done` bytes are complete. Returns a line if the next line is due.
+    /// The caller logs it, so that the line gets the caller's stage.
     pub fn at(&mut self, done: u64) -> Option<ProgressLine> {
         self.done = done;
         self.update_status();

@@ -24,7 +24,8 @@ use crate::{in_words, mib, printable};
 pub use disk_state::{DiskChange, DiskState, report_complete_disk};
 pub use root_disk::{RejectedDisk, RootDisk, chose_root_disk};
 
-/// How the text of the step `HTTP` begins if a server has answered, but not as expected.
+/// The possible beginnings of the text of the step `HTTP` if a server has answered, but
+/// not as expected.
 const UNEXPECTED_ANSWERS: [&str; 2] = ["status ", "a redirect to "];
 
 /// The text of the step `route` if the packets go to the service without a gateway.
@@ -179,9 +180,9 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// One line with the parts of a virtual NIC, the address, driver, link and neighbour.
-    /// The address is the permanent MAC address, which is on the NIC's label, because a
-    /// plan or a port in Ironic finds the NIC by it.
+    /// One line with the parts of a virtual NIC, the address, driver, link and
+    /// neighbour. The address is the permanent MAC address: it is on the NIC's label,
+    /// and a plan or a port in Ironic identifies the NIC by it.
     pub fn in_words(&self) -> String {
         let mut parts: Vec<String> = self.made_of().into_iter().collect();
         parts.push(self.permanent_mac.as_ref().unwrap_or(&self.mac).clone());
@@ -221,7 +222,7 @@ pub struct WayStep {
 }
 
 impl WayStep {
-    /// Whether the step has failed because a server answers there, but not as expected.
+    /// Whether this step has failed because a server has answered, but not as expected.
     pub fn is_unexpected_answer(&self) -> bool {
         let begins = |begin: &&str| self.text.starts_with(*begin);
         self.step == "HTTP" && self.outcome == "failed" && UNEXPECTED_ANSWERS.iter().any(begins)
@@ -333,7 +334,7 @@ pub fn begin_step(name: impl Into<String>) {
     });
 }
 
-/// Records why a request failed that the agent retries. The record stays until
+/// Records why a request that the agent retries has failed. The record stays until
 /// [`retry_succeeded`]. If `remedy` is `None`, the text after ` -- ` is the remedy.
 pub fn report_retry(stage: &str, text: &str, remedy: Option<String>) {
     let (text, own_remedy) = with_remedy(text);

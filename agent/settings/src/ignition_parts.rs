@@ -96,8 +96,8 @@ impl IgnitionParts {
         Ok(parts)
     }
 
-    /// Adds the keyfiles of a directory. If the config has a keyfile with the same name,
-    /// it replaces the one in the directory, as Ignition's files do in CoreOS.
+    /// Adds the keyfiles of a directory. A keyfile of the config replaces the keyfile
+    /// with the same name in the directory, as Ignition's files do in CoreOS.
     fn add_directory(&mut self, directory: &Path) {
         let paths = match paths(directory) {
             Ok(paths) => paths,

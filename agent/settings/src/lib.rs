@@ -210,10 +210,10 @@ impl Settings {
         Choice::on_console(&self.embedded, &args).plan
     }
 
-    /// Adds the settings on virtual media. If the command line mentions virtual
-    /// media, this waits for them. Use it only in the ramdisk, because it copies
-    /// the media's configuration files to /etc. `settled` returns whether the
-    /// devices of the boot have their drivers.
+    /// Adds the settings on virtual media. If the command line mentions virtual media,
+    /// this function waits for them. Use it only in the ramdisk, because it copies the
+    /// media's configuration files to /etc. `settled` returns true when the devices of
+    /// the boot have their drivers.
     pub async fn with_virtual_media(self, settled: impl Fn() -> bool + Send + 'static) -> Self {
         let params = &self.params;
         let wanted = Wanted {
@@ -326,8 +326,8 @@ mod tests {
         );
     }
 
-    /// Also after the correction of a plan in the ramdisk: the installed system gets the
-    /// network of this choice.
+    /// If the operator corrects the plan of the ramdisk in the form, the installed
+    /// system also gets the network of this choice.
     #[test]
     fn the_form_replaces_the_network_of_every_other_source() {
         let line = CommandLine::parse("ip=192.0.2.10::192.0.2.1:24::eth0:none");

@@ -60,10 +60,10 @@ impl Wanted {
         self.virtual_media || self.publisher.is_some()
     }
 
-    /// Whether to look for network data. Not on a network boot without a publisher: a
-    /// medium in the drive is then an old one. Also not if the network is known and
-    /// the command line mentions no virtual media: the search would find nothing of
-    /// use.
+    /// Whether to look for network data. The agent does not look on a network boot
+    /// without a publisher, because a medium in the drive is then an old one. It also
+    /// does not look if the network is known and the command line mentions no virtual
+    /// media, because the search would find nothing of use.
     fn network_data(&self) -> bool {
         self.publisher.is_some()
             || !self.network_boot && (self.virtual_media || !self.network_given)
@@ -122,7 +122,7 @@ impl Places {
 /// Looks for virtual media, waits for them if the command line mentions any, and reads them.
 /// `settled` returns true when the devices present at boot have their drivers.
 ///
-/// A restarted agent gets what the first one has read, because Ironic may have
+/// A restarted agent gets what the first agent has read, because Ironic may have
 /// ejected the media in the meantime.
 pub async fn read(
     wanted: Wanted,
@@ -144,8 +144,8 @@ pub async fn read(
     })
 }
 
-/// The result of `read`; `None` if the agent gives up before. `read` stores what it reads by
-/// [`MediaWait::store`].
+/// The result of `read`; `None` if the agent gives up first. `read` stores what it
+/// reads by [`MediaWait::store`].
 async fn read_within(
     media_wait: MediaWait,
     read: impl FnOnce() -> Option<Media> + Send + 'static,

@@ -59,8 +59,8 @@ fn with_json(status: StatusCode, value: &Value) -> Response {
     response
 }
 
-/// A page in another format than JSON. It must not load anything, and no page may embed
-/// it.
+/// A response with a page that is not JSON. The page must not load anything, and no
+/// other page may embed it.
 pub(super) fn page(content_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = with_status(StatusCode::OK, body.into());
     for (header, value) in [

@@ -137,8 +137,8 @@ impl Caller {
     /// hosts can no longer close those of this host.
     pub(super) fn has_shown_token(&self) {
         // The table has no entry for this host if its connection was closed for another
-        // host while the request was read. Make an entry in this case: the host has shown
-        // the token, so its later connections must be safe.
+        // host while the request was read. Make an entry in this case: the host has
+        // shown the token, so its later connections must be protected.
         let mut table = self.places.lock();
         table.hosts.entry(self.host).or_default().has_shown_token = true;
     }

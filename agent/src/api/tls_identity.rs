@@ -1,5 +1,5 @@
-//! The certificate of the agent's API: either the operator's, or one that the agent makes
-//! and keeps when it is restarted.
+//! The certificate of the agent's API: either the operator's, or one that the agent
+//! makes and keeps across its restarts.
 //!
 //! Ironic stores the certificate of the first heartbeat. It rejects any other certificate
 //! as long as it remembers the node. So the certificate must stay the same after a crash

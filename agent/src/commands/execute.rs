@@ -193,8 +193,8 @@ impl Machine {
         self.depart(Departure::Boot(ending))
     }
 
-    /// Ends the service of commands. Ironic still gets the answer to this command: the
-    /// server finishes the requests in progress before it stops.
+    /// Stops serving commands. Ironic still gets the answer to this command: the server
+    /// finishes the requests in progress before it stops.
     fn depart(&self, departure: Departure) -> Result<Value> {
         self.departure.send_replace(Some(departure));
         Ok(Value::Null)

@@ -260,8 +260,8 @@ mod tests {
         assert_eq!(info.urls, ["http://192.0.2.1/disk.raw"]);
     }
 
-    /// The texts of Ironic's agent, except for the one that lists all forms of a
-    /// checksum.
+    /// The expected texts are those of Ironic's agent, except for the text that lists
+    /// all forms of a checksum.
     #[test]
     fn missing_fields_have_the_errors_of_the_original() {
         let urls = "Image 'urls' must be a list with at least one element.";

@@ -46,8 +46,8 @@ impl Boot {
     }
 }
 
-/// An address of this machine for other hosts: that of the NIC that reaches the service,
-/// or else that of the first NIC that is online.
+/// An address at which other hosts reach this machine: the address of the NIC that
+/// reaches the service, or else the address of the first NIC that is online.
 fn reachable_address(network: &NetworkState) -> Option<IpAddr> {
     let online = || network.nics.iter().filter(|nic| nic.is_online());
     let preferred = online().find(|nic| network.preferred == Some(nic.index));

@@ -188,7 +188,8 @@ impl Boot {
 }
 
 /// Removes the remaining collector with the most data from the list, and returns its
-/// name. Ironic accepts at most 16 MiB since 2026-06, and needs `default`.
+/// name. Never removes `default`, because Ironic needs it. Since 2026-06 Ironic accepts
+/// at most 16 MiB.
 fn leave_out_largest(collectors: &mut Vec<String>) -> Option<String> {
     let largest = [
         "logs",

@@ -1,5 +1,6 @@
-//! The stage that logs in to the iSCSI targets of the firmware's table (iBFT), so that the
-//! disk of a host that boots from iSCSI is there before the inventory.
+//! The stage that logs in to the iSCSI targets in the firmware's table (iBFT), so that
+//! the disk of a host that boots from iSCSI is present before the inventory is
+//! gathered.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,22 +22,22 @@ use tokio::time::{timeout, timeout_at};
 
 use super::Boot;
 
-/// When the agent looks whether a NIC without an address is there at all: a switch may take
-/// 30 s to forward, and DHCP as long again.
+/// When the agent checks whether a NIC without an address exists at all: a switch may
+/// need 30 s before it forwards packets, and DHCP another 30 s.
 const NIC_LIMIT: Duration = Duration::from_secs(60);
 /// How long the boot waits for all targets: [`NIC_LIMIT`], and a login after it.
 const BOOT_LIMIT: Duration = Duration::from_secs(65);
-/// How long one target may be out of reach, or busy. As for NVMe/TCP: the storage has this
-/// time to start after a power cut of the whole room.
+/// How long one target may be unreachable or busy. The limit is the same as for
+/// NVMe/TCP: the storage has this time to start after a power cut of the whole room.
 const LOGIN_LIMIT: Duration = Duration::from_secs(600);
 /// How long the kernel may look for the disk of a session.
 const DISK_LIMIT: Duration = Duration::from_secs(10);
 const DISK_LOOK: Duration = Duration::from_millis(100);
 
 impl Boot {
-    /// Logs in to the targets. If a target cannot be reached or refuses the login, the
-    /// console says so and the boot goes on: the disk may not be the one to install. The
-    /// agent tries longer than the boot waits.
+    /// Logs in to the targets. If a target cannot be reached or rejects the login, the
+    /// agent reports this on the console and the boot continues, because the disk may
+    /// not be the one to install. The agent retries for longer than the boot waits.
     ///
     /// In a live system the initramfs or iscsid has done it.
     pub(super) async fn log_in_to_boot_targets(&self) {
@@ -80,8 +81,9 @@ impl Boot {
                 number,
                 is_trial: false,
             };
-            // Each target has a task, a thread and a socket of its own, so that one without
-            // an answer does not delay the others. A table has 16 targets at most.
+            // Each target has its own task, thread and socket, so that a target that
+            // does not answer does not delay the others. A table has at most 16
+            // targets.
             let (end, ended) = oneshot::channel();
             tokio::spawn(log_in_over_nic(self.network.clone(), way, end));
             begun.push(ended);
@@ -94,8 +96,8 @@ impl Boot {
         }
     }
 
-    /// The card with a session of its own to this target, if there is one: a second login
-    /// would show the disk twice.
+    /// The card that has its own session to this target, if any. A second login would
+    /// make the same disk appear twice.
     fn card_of(&self, system: &SystemPath, target: &BootTarget) -> Option<String> {
         let session = sessions(system).into_iter().find(|known| {
             let same_portal = known.portal.is_none_or(|portal| portal == target.portal);
@@ -123,8 +125,9 @@ impl Boot {
     }
 }
 
-/// Waits for the NIC of the target, and leaves a thread that logs in and keeps the session.
-/// `end` is dropped when the disk is there, or when the boot need not wait for it.
+/// Waits for the NIC of the target, then starts a thread that logs in and keeps the
+/// session. `end` is dropped when the disk is present, or when the boot need not wait
+/// for the disk.
 async fn log_in_over_nic(
     network: watch_channel::Receiver<NetworkState>,
     mut way: Way,
@@ -138,8 +141,8 @@ async fn log_in_over_nic(
         }
     }
     let keep = move || keep_session(way, end);
-    // It runs as long as the process. The kernel keeps the connection by itself when the
-    // agent is restarted.
+    // The thread runs as long as the process. When the agent is restarted, the kernel
+    // keeps the connection without the agent.
     if let Err(error) = thread::Builder::new().name("iscsi".to_owned()).spawn(keep) {
         tracing::error!(
             "cannot start the thread that logs in to an iSCSI target: {error} -- give this host more memory"
@@ -158,8 +161,9 @@ enum Leaving {
     Never,
 }
 
-/// Waits until the NIC of the table, or its VLAN, has an address. A login over another NIC
-/// could reach another network, and a machine there that has the same address.
+/// Waits until the NIC in the table, or its VLAN, has an address. A login over another
+/// NIC could reach another network, and in that network another machine with the same
+/// address.
 async fn nic_to(
     mut network: watch_channel::Receiver<NetworkState>,
     nic: &BootNic,
@@ -203,9 +207,10 @@ fn has_mac(nic: &NicState, mac: landfall_boot_params::MacAddr) -> bool {
     !nic.is_virtual && [Some(nic.mac), nic.permanent_mac].contains(&Some(mac))
 }
 
-/// The device over which this NIC's traffic goes: the VLAN of the table, or else the bond or
-/// bridge that the NIC is a port of, or the NIC itself. `None` without the VLAN: untagged, the
-/// login would go to another network.
+/// The device that carries this NIC's traffic: the VLAN in the table. If the table has
+/// no VLAN: the bond or bridge that has the NIC as a port, or else the NIC itself.
+/// `None` if the VLAN does not exist: a login without the VLAN tag would reach another
+/// network.
 fn leads_out_of<'a>(state: &'a NetworkState, nic: &BootNic) -> Option<&'a NicState> {
     /// A VLAN on a bond on NICs is as deep as plans go.
     const DEEPEST: usize = 4;
@@ -282,9 +287,9 @@ fn begin_or_say_why(
     }
 }
 
-/// Retries while the target is out of reach, or gives an answer that a storage may also give
-/// while it starts. The boot does not wait for the second kind: the answer is more often a
-/// fault of the settings.
+/// Retries while the target cannot be reached, or while it gives an answer that a
+/// storage may also give while it starts. After such an answer the boot does not wait
+/// any longer, because the usual cause is a wrong setting.
 fn begin(
     kernel: &mut Kernel,
     way: &Way,

@@ -38,8 +38,8 @@ impl Boot {
         }
     }
 
-    /// Asks Ironic until it knows this machine. The settings in the answer override those
-    /// of the boot.
+    /// Repeats the lookup until Ironic knows this machine. The settings in Ironic's
+    /// answer override those of the boot.
     pub(super) async fn look_up(
         &mut self,
         service: &Service,

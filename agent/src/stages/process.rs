@@ -36,9 +36,9 @@ pub struct RunArguments {
     pub live_system: bool,
 }
 
-/// Runs the agent until the boot is to end. In the ramdisk the exit code requests an
-/// [`Ending`] from init; any other code means a failure. In a live system no init of ours
-/// reads the code, so the agent ends the boot through logind.
+/// Runs the agent until the boot ends. In the ramdisk the exit code requests an
+/// [`Ending`] from init; any other code means a failure. A live system has no Landfall
+/// init that reads the code, so the agent ends the boot through logind.
 pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     let (home, container) = match enter(arguments) {
         Ok(entered) => entered,
@@ -106,8 +106,9 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     exit_code(outcome, home)
 }
 
-/// Turns the outcome of the boot into the exit code. In a live system, the agent ends the
-/// boot here if logind has not ended it.
+/// Turns the outcome of the boot into the exit code. In a live system, the agent ends
+/// the boot here if logind has not ended it. In a container it cannot do that, and
+/// reports an error.
 fn exit_code(outcome: Result<Option<Ending>>, home: Home) -> ExitCode {
     match (outcome, home) {
         (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),

@@ -12,8 +12,8 @@ use super::Boot;
 /// are printed.
 const STAGE_BEGINS: Duration = Duration::from_secs(5);
 
-/// The pause between two repetitions. Because of them the console still shows the faults
-/// after hours.
+/// The pause between two repetitions. Because the agent repeats the faults, the console
+/// still shows them after hours.
 pub(super) const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 
 impl Boot {

@@ -1,5 +1,5 @@
-//! The stage that connects disks in a storage network: those that the firmware's tables
-//! describe, because the machine boots from them or shall boot from them.
+//! The stage that connects the disks in a storage network that the firmware's tables
+//! describe. The machine boots from these disks, or will boot from them.
 //!
 //! In a live system the programs of that system do this.
 
@@ -17,17 +17,18 @@ use super::{Boot, warn_all};
 const PACE: Pace = Pace {
     first: Duration::from_secs(1),
     longest: Duration::from_secs(15),
-    // A switch that checks its topology first (spanning tree, 30 s) and DHCP take less than
-    // this together.
+    // A switch that first checks its topology (spanning tree, 30 s), and DHCP after it,
+    // take less time than this in total.
     wait: Duration::from_secs(60),
     wait_for_paths: Duration::from_secs(10),
-    // After the boot has gone on, a disk can still appear for an inventory or a step that
-    // waits for it. The storage has this time to start after a power cut of the whole room.
+    // After the boot has continued, a disk may still appear in time for an inventory or
+    // a step that waits for the disk. The storage has this time to start after a power
+    // cut of the whole room.
     limit: Duration::from_secs(600),
 };
 
-/// Adds to the arguments the NICs over which the firmware has booted, with the network of
-/// its tables. Reports what is wrong with the tables.
+/// Adds to the arguments the NICs over which the firmware has booted, with the network
+/// settings in the firmware's tables. Reports the faults of the tables.
 pub(super) fn add_nics(args: &mut NetArgs, machine: &SystemPath) {
     let (tables, faults) = landfall_nvme_boot::read_tables(&machine.join("sys"));
     if tables.is_empty() && faults.is_empty() {

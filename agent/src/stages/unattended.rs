@@ -60,8 +60,9 @@ impl Boot {
         order
     }
 
-    /// Installs what `order` says. Returns how the boot is to end; does not return if the
-    /// machine must stay on. Fails if the agent must not write to disks here.
+    /// Carries out the installation `order`. Returns how the boot ends; does not return
+    /// if the machine must stay on. Fails if the agent must not write to disks on this
+    /// machine.
     pub(super) async fn install_unattended(&mut self, order: &Order) -> Result<Ending> {
         let webhook = self.webhook();
         let outcome = self.install_and_report(order, &webhook).await;
@@ -93,8 +94,8 @@ impl Boot {
     async fn install_and_report(&mut self, order: &Order, webhook: &Webhook) -> Result<Ending> {
         let permission = WritePermission::by_boot()?;
         order.report();
-        // If an agent that was restarted has already installed the disk, at most the boot
-        // entry is left to make.
+        // If the agent had already installed the disk before it was restarted, at most
+        // the boot entry is still missing.
         let state = StateFile::new(self.state, "unattended-installation");
         let mut complete = match CompleteDisk::of_earlier_agent(&state) {
             Some(complete) => complete,

@@ -1,4 +1,4 @@
-//! Takes all rights from this process that a parser of untrusted bytes does not need:
+//! Removes from this process all rights that a parser of untrusted bytes does not need:
 //! files, sockets, other processes, privileges, and memory and processor time beyond a
 //! limit.
 //!
@@ -130,7 +130,8 @@ fn drop_to_nobody() -> nix::Result<()> {
 fn drop_capabilities() -> nix::Result<()> {
     /// `_LINUX_CAPABILITY_VERSION_3` of <linux/capability.h>.
     const VERSION: u32 = 0x2008_0522;
-    // A header of version and thread (0 is this one), and twice three sets of 32 bits.
+    // The header has the version and the thread (0 is this one). The sets are two times
+    // three sets of 32 bits.
     let header = [VERSION, 0];
     let sets = [0_u32; 6];
     // SAFETY: both arrays have the layout that this version of the call reads, and outlive

@@ -37,7 +37,7 @@ mod sha512;
 mod tests;
 
 /// A processor that has AVX2, BMI1 and BMI2. Only [`Avx2::detect`] makes such a value,
-/// so whoever has one may use these instructions.
+/// so code that has a value of this type may use these instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx2(());
 
@@ -91,8 +91,9 @@ fn store<T: Integers>(to: &mut T, value: __m256i) {
     unsafe { _mm256_storeu_si256(ptr::from_mut(to).cast(), value) }
 }
 
-/// Reads a word of the schedule from memory. Without `volatile` the compiler may take
-/// it out of the vector register instead, which takes two instructions per word.
+/// Reads a word of the schedule from memory. Without `volatile` the compiler may
+/// extract the word from the vector register instead, which takes two instructions per
+/// word.
 #[inline(always)]
 fn read<T: Copy>(word: &T) -> T {
     // SAFETY: a reference is aligned and valid for reads.

@@ -45,8 +45,8 @@ impl StateFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        // The file is not truncated, because a part of it would look like a complete
-        // state.
+        // Reject a file that is too large. Do not truncate it, because a part would
+        // look like a complete state.
         let len = file.metadata()?.len();
         if len > SIZE_LIMIT {
             return Err(io::Error::other(format!(

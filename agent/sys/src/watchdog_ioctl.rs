@@ -10,8 +10,8 @@ mod raw {
 }
 
 /// Sets the time in seconds after which the watchdog resets the machine unless a
-/// program writes to it. Returns the time that the driver chose, the nearest that the
-/// hardware supports.
+/// program writes to it. Returns the time that the driver chose, which is the nearest
+/// time that the hardware supports.
 ///
 /// # Errors
 /// `EINVAL` if the hardware does not support the time, `EOPNOTSUPP` if its time is

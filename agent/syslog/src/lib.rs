@@ -83,7 +83,8 @@ pub async fn forward(
     }
 }
 
-/// Waits until all lines so far are sent, at most `bound`, before the machine stops.
+/// Waits until all lines so far are sent, but not longer than `bound`. Used before the
+/// machine stops.
 pub async fn wait_until_sent(bound: Duration) {
     let newest = *newest_event().borrow();
     let mut sent = SENT.subscribe();

@@ -33,7 +33,8 @@ pub(super) struct OtherLines {
     newest: Arc<AtomicU64>,
     /// Notified of every record, including records of this process.
     grown: Arc<Notify>,
-    /// The numbers of the last record that was read, and of the last one that is stored.
+    /// The numbers of the last record that was read, and of the last record whose
+    /// number is stored.
     read: u64,
     stored: Option<u64>,
     state: StateFile,

@@ -84,7 +84,8 @@ async fn a_server_that_closes_each_connection_is_reported_once() {
     let port = listener.local_addr().unwrap().port();
     let server = SyslogServer::parse(&format!("tcp://127.0.0.1:{port}")).unwrap();
     let forwarding = tokio::spawn(forward(server, None, online(), nowhere()));
-    // With a second between them the fourth would come after 4 s: here after 7 s at most.
+    // The pauses start at 1 s and grow, so the fourth connection comes after 7 s at
+    // most.
     for _ in 0..4 {
         drop(listener.accept().await.unwrap());
     }

@@ -24,8 +24,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Adds a report. Returns false if a retry has the same reason as the one before, or
-    /// if the last report has already been added.
+    /// Adds a report. Returns false and adds nothing if a retry has the same reason as
+    /// the previous retry, or if the last report has already been added.
     pub(super) fn push(&mut self, report: Report) -> bool {
         if self.is_closed {
             return false;

@@ -70,8 +70,8 @@ pub enum CommandError {
 }
 
 impl Arguments {
-    /// The settings of the controller. If the user gives no namespace for the lease, it
-    /// is `default_namespace`.
+    /// The settings of the controller. If the user gives no namespace for the lease,
+    /// the lease is in `default_namespace`.
     #[must_use]
     pub fn settings(&self, default_namespace: &str) -> Settings {
         let host_name = || {

@@ -64,8 +64,8 @@ impl Health {
         }
     }
 
-    /// Call this when every resource of the first list has had a run, so its image is
-    /// published if it can have one.
+    /// Call this when every resource of the first list has had a run. At this time
+    /// every image that can be made is published.
     pub(crate) fn ready(&self) {
         if !self.is_ready.swap(true, Ordering::Relaxed) {
             tracing::info!("ready: all images are published");

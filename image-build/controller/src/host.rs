@@ -5,8 +5,8 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use landfall_network_plan::Document;
 
-/// The name of a host: that of its `PreprovisioningImage`, which baremetal-operator
-/// gives the name of the `BareMetalHost`.
+/// The name of a host: the name of its `PreprovisioningImage`. baremetal-operator uses
+/// the name of the `BareMetalHost` for this resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct HostKey {
     pub(crate) namespace: String,

@@ -64,7 +64,7 @@ impl Images {
     }
 
     /// The formats for an architecture; `None` if there is no base for it. An empty
-    /// architecture stands for that of the base.
+    /// architecture means the architecture of the base.
     pub(crate) fn formats(&self, architecture: &str) -> Option<&'static [Format]> {
         let own = self.store.base().arch();
         let is_known = ["", own.name()].contains(&architecture);
@@ -144,7 +144,8 @@ fn reason(error: &PutError) -> String {
 }
 
 /// The name in the store: the beginning of the host's name, for people, and a digest,
-/// because two namespaces may have hosts of one name, and some BMCs refuse a long URL.
+/// because hosts in two namespaces may have the same name. The name is short, because
+/// some BMCs reject a long URL.
 fn store_name(key: &HostKey) -> String {
     let digest = Sha256::digest(key.to_string());
     let digest: String = digest[..6]

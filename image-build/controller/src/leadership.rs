@@ -16,8 +16,8 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long the API server may take at the end. Kubernetes kills a pod that does not
-/// end in time.
+/// How long the release of the lease may take when the program ends. Kubernetes kills a
+/// pod that does not end in time.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 
 /// The name of the lease, the identity of this copy, and the times, by default those of
@@ -178,8 +178,8 @@ impl Candidate {
         }
     }
 
-    /// `held`: whether the attempt that began at `begin` succeeded; `None` if that is
-    /// unknown, because the request failed.
+    /// Records whether the attempt that began at `begin` succeeded. `held` is `None` if
+    /// that is unknown, because the request failed.
     fn record(&self, held: Option<bool>, begin: Instant) {
         let old = *self.term.borrow();
         let new = match held {

@@ -10,8 +10,8 @@ use landfall_network_plan::Document;
 const MOST_FAULTS: usize = 20;
 
 /// Whether the Secret is for the network of a host: it has a key for a network, or no
-/// content at all. The name in a resource may be wrong, and the Secret may belong to
-/// another program.
+/// content at all. If the name in a resource is wrong, the Secret may belong to another
+/// program.
 pub(crate) fn is_for_network(secret: &Secret) -> bool {
     let data = secret.data.as_ref();
     data.is_none_or(|data| {

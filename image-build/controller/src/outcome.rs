@@ -32,8 +32,8 @@ pub(crate) enum Outcome {
     /// There is no base for the architecture, or no format is accepted.
     ConfigurationError(&'static str),
     MissingNetworkData,
-    /// The next image has another URL. The old image may disappear only when the status
-    /// no longer says that it is ready.
+    /// The next image has another URL. The old image may disappear only after the
+    /// status has stopped reporting it as ready.
     ConfigChanged,
     /// No image can be made, for this reason.
     Refused {

@@ -18,8 +18,8 @@ impl OwnWrites {
         }
     }
 
-    /// Whether the resource is older than this copy's last write. The event of that write
-    /// has not arrived yet; a run before it would end with a conflict.
+    /// Whether the resource is older than this copy's last write. The event of that
+    /// write has not arrived yet; a run before this event would end with a conflict.
     pub(crate) fn are_after(&self, resource: &PreprovisioningImage) -> bool {
         let last = self.lock().get(&resource.key()).copied();
         last.zip(version(resource))

@@ -1,10 +1,11 @@
 //! The next step for one resource. Pure: the same view gives the same step.
 //!
-//! [`crate::run`] executes the step, puts its result into the view, and asks again until
-//! the step is [`Step::Done`]. The order of the steps is that of baremetal-operator's
-//! controller, with two differences that do not change the contract. First, it waits for
-//! the event of its own write; Landfall's controller continues with the answer of the API
-//! server. Second, Landfall's controller does not write a status that would not change.
+//! [`crate::run`] executes the step, puts its result into the view, and requests the
+//! next step until that is [`Step::Done`]. The order of the steps is that of
+//! baremetal-operator's controller, with two differences that do not change the
+//! contract. First, baremetal-operator's controller waits for the event of its own
+//! write; Landfall's controller continues with the answer of the API server. Second,
+//! Landfall's controller does not write a status that would not change.
 
 use std::time::Duration;
 

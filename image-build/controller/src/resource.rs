@@ -109,7 +109,7 @@ impl PreprovisioningImage {
     }
 
     /// The first format of `acceptFormats` that is in `possible`. As in metal3, an
-    /// empty list accepts none.
+    /// empty `acceptFormats` accepts no format.
     pub(crate) fn choose_format(&self, possible: &[Format]) -> Option<Format> {
         let accepted = self.spec.get("acceptFormats")?.as_array()?;
         accepted

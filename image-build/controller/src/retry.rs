@@ -9,9 +9,9 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::host::HostKey;
 
-/// For a Secret that does not exist yet, as in baremetal-operator: the delay is the
-/// time since the error began plus 10 s. So a run follows after 10, 30, 70, 150, 310
-/// and 630 s, and then every ten minutes, also across restarts.
+/// The delay for a Secret that does not exist yet, as in baremetal-operator: the time
+/// since the error began plus 10 s. So the controller looks 10, 30, 70, 150, 310 and
+/// 630 s after the error began, and then every ten minutes, also after a restart.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 const LONGEST_LOOK: Duration = Duration::from_secs(600);
 

@@ -199,8 +199,8 @@ impl<'c> Run<'c> {
         if let Some(version) = self.context.secret_version(&self.key.namespace, name)
             && served.is_of_secret(&self.key, uid, name, &version)
         {
-            // If the watch reports the Secret, and this copy has made its image, the
-            // Secret is already claimed.
+            // If the watch reports this version of the Secret, and this copy has made
+            // an image from it, the Secret is already claimed.
             self.secret_view = SecretView::Read {
                 version,
                 claim: Claim::Made,
@@ -241,8 +241,8 @@ impl<'c> Run<'c> {
         let parameters = PostParams::default();
         let answer = self.secrets.replace(&name, &parameters, &secret).await;
         let claimed = match answer.map_err(failed("claim the Secret")) {
-            // The Secret was deleted meanwhile. The caller would take this error for a
-            // deleted resource, and end the run.
+            // The Secret was deleted in the meantime. Return no error: the caller would
+            // treat the error as a deleted resource, and end the run.
             Err(error) if error.is_not_found() => {
                 self.secret_view = SecretView::Missing;
                 return Ok(());

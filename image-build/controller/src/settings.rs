@@ -10,7 +10,7 @@ pub struct Settings {
     pub namespace: Option<String>,
     /// Leader election. `None` if there is only one copy.
     pub lease: Option<LeaseSettings>,
-    /// `status.extraKernelParams` of ramdisks. Ironic puts them behind its own
+    /// `status.extraKernelParams` of ramdisks. Ironic appends them to its own
     /// arguments.
     pub extra_kernel_params: String,
     /// How many resources have a run at the same time. The API server may limit the

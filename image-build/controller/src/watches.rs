@@ -1,8 +1,8 @@
 //! The events that lead to a run.
 //!
-//! Each watch has its own delay after an error: if a role forbids the Secrets, the
-//! resources are watched all the same. A list that is read again takes effect as a whole,
-//! after the store has received all of it.
+//! Each watch has its own delay after an error, so the resources are watched even if a
+//! role forbids access to the Secrets. A list that is read again takes effect as a
+//! whole, after the store has received all of it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ pub(crate) type Request = Result<ObjectRef<PreprovisioningImage>, Infallible>;
 type Requests = BoxStream<'static, Request>;
 
 /// The delays after failed watches: a sixth of kube's delays, which grow to 30 s plus a
-/// random part of up to the same length. A watch often fails twice after an outage: first
-/// because the API server is not ready yet, then because it no longer has the version.
-/// With kube's delays a changed Secret waited for up to two minutes. A copy has only two
-/// watches.
+/// random part of up to the same length. A watch often fails twice after an outage:
+/// first because the API server is not ready yet, then because the API server no longer
+/// has the version. With kube's delays a changed Secret waited for up to two minutes.
+/// Short delays cost little, because a copy has only two watches.
 #[derive(Default)]
 struct WatchDelays(watcher::DefaultBackoff);
 

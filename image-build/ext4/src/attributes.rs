@@ -66,8 +66,8 @@ fn block_checksum(block: &[u8], number: u64, superblock: &Superblock) -> u32 {
     crc32c(checksum, &block[CHECKSUM + 4..])
 }
 
-/// Searches the entries from `first` on. The offsets of the values are from the start of
-/// `bytes`.
+/// Searches the entries from offset `first` on for the SELinux label. The offsets of
+/// the values are from the start of `bytes`.
 fn find(bytes: &[u8], first: usize, inode: &Inode) -> Result<Option<Vec<u8>>> {
     let fault = || {
         damaged(
@@ -99,7 +99,8 @@ fn find(bytes: &[u8], first: usize, inode: &Inode) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// Writes this label into a new inode itself. `false` if the inode has no room for it.
+/// Writes this label into the new inode itself. Returns `false` if the inode has no
+/// room for the label.
 pub(crate) fn put_in_inode(inode: &mut Inode, label: &[u8]) -> bool {
     let start = SMALLEST + inode.extra_size();
     let Some(room) = inode.raw.len().checked_sub(start + 4) else {

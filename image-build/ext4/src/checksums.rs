@@ -1,6 +1,6 @@
 //! The checksums of ext4 (Documentation/filesystems/ext4/checksums.rst): CRC-32C
-//! without the final inversion, so that the result of one part is the start value
-//! of the next; for group descriptors of older file systems CRC-16.
+//! without the final inversion, so that the result of one part is the start value of
+//! the next. The group descriptors of older file systems have CRC-16.
 
 use crc::{Algorithm, CRC_16_MODBUS, CRC_32_ISCSI, Crc};
 

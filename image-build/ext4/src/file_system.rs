@@ -13,7 +13,8 @@ use crate::groups::Groups;
 use crate::inode::{Inode, Kind, MAP_LEN, ROOT, flag};
 use crate::superblock::{LEN, OFFSET, Protection, Superblock};
 
-/// In bytes: the largest directory that is read. One with 4000 long names has 1 MiB.
+/// In bytes: the largest directory that is read. A directory with 4000 long names has 1
+/// MiB.
 const MOST_DIRECTORY: u64 = 4 << 20;
 /// In bytes: `PATH_MAX` of Linux.
 const MOST_TARGET: u64 = 4096;
@@ -61,8 +62,8 @@ impl<S: Storage> FileSystem<S> {
         self.blocks.changes()
     }
 
-    /// What a path names; `None` if there is nothing. Does not follow the last
-    /// symbolic link.
+    /// What a path names; `None` if it names nothing. Does not follow a symbolic link
+    /// at the end of the path.
     ///
     /// # Errors
     /// If the path leads out of the file system, or something on it is damaged.

@@ -1,5 +1,5 @@
-//! The block groups: where each has its bitmaps and inodes, and how many are free
-//! (Documentation/filesystems/ext4/group_descr.rst).
+//! The block groups: where each group has its bitmaps and inodes, and how many of its
+//! blocks and inodes are free (Documentation/filesystems/ext4/group_descr.rst).
 
 use crate::blocks::{Blocks, Storage};
 use crate::checksums::{crc16, crc32c};

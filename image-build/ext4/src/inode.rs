@@ -188,8 +188,8 @@ impl Inode {
         size.min(self.raw.len() - SMALLEST)
     }
 
-    /// Marks the content as changed at the time when the file system was last
-    /// written. The clock of this machine would give other bytes on every run.
+    /// Marks the content as changed at the time when the file system was last written.
+    /// With the clock of this machine, every run would give different bytes.
     pub(crate) fn touch(&mut self, superblock: &Superblock) {
         let time = superblock.write_time();
         put_u32(&mut self.raw, field::CHANGE_TIME, time);

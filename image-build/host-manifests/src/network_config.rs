@@ -17,8 +17,8 @@ pub(crate) enum NetworkConfigError {
     Empty,
 }
 
-/// The document of an install-config's `networkConfig`. Newer releases of the
-/// installer expect keys and values, older ones the same as a text.
+/// The document of an install-config's `networkConfig`. Newer releases of the installer
+/// expect keys and values, older releases expect a text with the same keys and values.
 pub(crate) fn nmstate_of(value: &Value) -> Result<Document, NetworkConfigError> {
     match value {
         Value::Null => Ok(Document::None),
@@ -38,8 +38,8 @@ pub(crate) fn nmstate_in(text: &str) -> Result<Document, NetworkConfigError> {
     match yaml_to_json(text) {
         Ok(Value::Null) => Err(NetworkConfigError::Empty),
         Ok(Value::Object(fields)) if fields.is_empty() => Err(NetworkConfigError::Empty),
-        // The installer writes a `networkConfig` that is a text as a YAML text: YAML in
-        // YAML.
+        // If `networkConfig` is a text, the installer writes it as a YAML string: YAML
+        // in YAML.
         Ok(Value::String(inner)) => Ok(Document::NmState(inner)),
         // The parser of NMState reports what is wrong with the text.
         _ => Ok(Document::NmState(text.to_owned())),

@@ -160,8 +160,8 @@ fn network_data_in(key: &'static str, text: &str) -> Result<Document, NetworkSec
     Err(NetworkSecretError::NetworkData { key, found })
 }
 
-/// Parses a text in JSON or YAML. Returns the value, and the value as JSON: the
-/// unchanged text if that is JSON.
+/// Parses a text in JSON or YAML. Returns the value and its JSON text, which is the
+/// unchanged `text` if that is already JSON.
 fn json_of(key: &'static str, text: &str) -> Result<(Value, String), NetworkSecretError> {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         return Ok((value, text.to_owned()));

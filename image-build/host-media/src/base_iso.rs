@@ -76,9 +76,9 @@ impl BaseIso {
         Self::open_with(image, false)
     }
 
-    /// Like [`BaseIso::open`], for a version that drops the content of the areas. Files
-    /// that cannot be read count as no files, and arguments that cannot be read as
-    /// those that the ISO was built with.
+    /// Like [`BaseIso::open`], for a version that drops the content of the areas. If
+    /// the files cannot be read, the ISO counts as having no files. If the arguments
+    /// cannot be read, the result has the arguments that the ISO was built with.
     ///
     /// # Errors
     /// As for [`BaseIso::open`].

@@ -15,8 +15,8 @@
 //! uncompressed archive after a frame. The frame stores the archive uncompressed, so the
 //! file still ends with the member that says where the addition begins.
 //!
-//! A base that is cut off is an error, because its kernel would start without some of the
-//! base's files, but with those of the host. A base in bzip2, lzma or lzo is not checked.
+//! A base that is cut off is an error: the kernel would start with the host's files,
+//! but without some of the base's files. A base in bzip2, lzma or lzo is not checked.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -59,8 +59,8 @@ pub struct BaseRamdisk {
     /// The place of the ramdisk in its file, with the addition if there is one.
     whole: Range<u64>,
     compression: Compression,
-    /// Whether the last archive of the base is packed with lz4, as far as the check of
-    /// the base shows.
+    /// Whether the last archive of the base may be packed with lz4. The check of the
+    /// base cannot always exclude it.
     may_end_in_lz4: bool,
     /// The files of the addition.
     files: Vec<HostFile>,
@@ -68,12 +68,12 @@ pub struct BaseRamdisk {
 
 impl BaseRamdisk {
     /// Finds the addition of a ramdisk that lies at `place` in a file, and checks that
-    /// the ramdisk is not cut off. This takes about a millisecond; a ramdisk in gzip or
-    /// xz must be unpacked for it.
+    /// the ramdisk is not cut off. This takes about a millisecond, or longer for a
+    /// ramdisk in gzip or xz, which must be unpacked.
     ///
     /// # Errors
-    /// If the file cannot be read there, is no ramdisk, is cut off, or has a damaged
-    /// addition.
+    /// If the bytes at `place` cannot be read, are no ramdisk, are cut off, or have a
+    /// damaged addition.
     pub fn open(image: &mut (impl Read + Seek), place: Range<u64>) -> Result<Self, BaseError> {
         let mut magic = [0; 6];
         let size = place.end.saturating_sub(place.start);

@@ -13,8 +13,8 @@ use crate::kernel_args::MAX_BYTES;
 /// The arguments that the ISO is built with.
 pub const KERNEL_ARGS: &str = "console=tty0 quiet a=1";
 
-/// A small ramdisk in each packing that is checked: the output of cpio, and that of
-/// `zstd`, `gzip`, `xz` and `lz4 -l` for it.
+/// The same small ramdisk in each packing that is checked: the output of cpio, and that
+/// output packed by `zstd`, `gzip`, `xz` and `lz4 -l`.
 pub const RAMDISKS: [(&str, &[u8]); 5] = [
     ("cpio", include_bytes!("../test_data/ramdisks/cpio")),
     ("zstd", include_bytes!("../test_data/ramdisks/zstd")),

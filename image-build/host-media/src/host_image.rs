@@ -78,8 +78,8 @@ impl HostImage {
         })
     }
 
-    /// The part of the image in `range`. What lies behind the end of the image is
-    /// left out.
+    /// The part of the image in `range`. Leaves out what is beyond the end of the
+    /// image.
     #[must_use]
     pub fn slice(&self, range: Range<u64>) -> Vec<Piece> {
         let part = |(offset, piece): (u64, &Piece)| {
@@ -91,7 +91,7 @@ impl HostImage {
     }
 
     /// The bytes of the image, for tests and small images. `base` is the base file.
-    /// `None` if the base is shorter than it was.
+    /// `None` if the base file is now shorter than expected.
     #[must_use]
     pub fn to_vec(&self, base: &[u8]) -> Option<Vec<u8>> {
         let mut all = Vec::new();

@@ -28,9 +28,9 @@ impl KargsEdit {
         !self.reset && self.delete.is_empty() && self.append.is_empty()
     }
 
-    /// The new arguments. `current` are those of the base now, `default` those that
-    /// it was built with. They may come from programs that allow more characters than
-    /// the builder, so only what the edit adds is checked.
+    /// The new arguments. `current` are those of the base now, `default` those that the
+    /// base was built with. Both may come from programs that allow more characters than
+    /// the builder does, so only the arguments that the edit adds are checked.
     ///
     /// # Errors
     /// If an argument that is to be deleted does not exist, or if an added argument or

@@ -1,9 +1,9 @@
 //! Kernel arguments that can pass through GRUB and iPXE scripts.
 //!
-//! In the menus of a network boot, both loaders read the arguments as part of a
-//! script. The builder rejects everything that a loader would not read as plain text,
-//! so that nobody can add a command to a boot menu with an argument. The area of an
-//! ISO is no script: GRUB also passes on what other programs have put there.
+//! In the menus of a network boot, GRUB and iPXE read the arguments as part of a
+//! script. The builder rejects everything that one of these loaders would not read as
+//! plain text, so that nobody can add a command to a boot menu with an argument. The
+//! area of an ISO is no script: GRUB also passes on what other programs have put there.
 
 use std::fmt;
 
@@ -96,9 +96,9 @@ impl KernelArgs {
         limited(line).map(Self)
     }
 
-    /// What the agent would warn about or ignore. The parsers are those with which the
-    /// agent reads the command line in the ramdisk. `hosts`: the hosts in the ramdisk,
-    /// because the root device hints of a host replace an argument that names the disk.
+    /// What the agent would warn about or ignore. This uses the parsers with which the
+    /// agent reads the kernel command line. `hosts`: the hosts in the ramdisk, because
+    /// the root device hints of a host replace an argument that names the disk.
     pub fn warnings(&self, hosts: &[EmbeddedHost]) -> Vec<String> {
         warnings(&self.0, hosts)
     }

@@ -23,8 +23,9 @@ use crate::request_path;
 /// or where the service runs, so all copies make the same bytes.
 const EPOCH: u32 = 0;
 
-/// Change this number whenever the service makes other bytes from the same input. It is a
-/// part of the ids of images, and a client resumes a download if the id is the same.
+/// Change this number whenever the service makes different bytes from the same input.
+/// The number is a part of the ids of images, and a client resumes a download if the id
+/// is the same.
 const VERSION: &str = "landfall-image-service 3";
 
 /// The files that the service is started with.
@@ -224,15 +225,15 @@ impl Base {
     }
 
     pub(crate) fn ramdisk_of(&self, host: &HostVersion) -> Result<HostImage, HostError> {
-        // The files that a site has put into the area of the ISO belong to its
-        // network boots too.
+        // A network boot also needs the files that a site has put into the area of the
+        // ISO.
         let of_iso = self.iso.files(&HostVersion::default());
         self.ramdisk.of_host(&of_iso, host, EPOCH)
     }
 
-    /// The iPXE script of a host. Kernel and ramdisk are named with their ids: iPXE
-    /// loads them by two requests, between which the base may change, and a kernel
-    /// cannot load another kernel's modules.
+    /// The iPXE script of a host. It names kernel and ramdisk with their ids: iPXE
+    /// loads them with two requests, the base may change between these requests, and a
+    /// kernel cannot load another kernel's modules.
     ///
     /// After a failure iPXE fetches the newest script, because the service may no
     /// longer have the versions that this script names.

@@ -1,11 +1,11 @@
 //! Keeps the open connections, and decides which of them is closed when there are too
 //! many.
 //!
-//! A load balancer opens all its connections from one address, so there is no limit
-//! for an address. The service first closes the connection of a client that neither
-//! sends requests nor reads. If there is none, it closes a connection of the address
-//! that has the most, in favour of an address that has fewer: otherwise one client
-//! that sends small requests all the time could keep all BMCs out.
+//! A load balancer opens all its connections from one address, so there is no limit for
+//! an address. The service first closes the connection of a client that neither sends
+//! requests nor reads. If there is no such client, it closes a connection of the
+//! address that has the most connections, in favour of an address that has fewer:
+//! otherwise one client that sends small requests all the time could keep all BMCs out.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +18,8 @@ use tokio::sync::Notify;
 use crate::base::Memory;
 use crate::metrics::Metrics;
 
-/// A connection that has been quiet for less than this is not closed as a quiet one.
+/// The minimum time for which a connection must be quiet before the service may close
+/// it for that reason.
 const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -146,8 +147,9 @@ impl Table {
             .map(|(number, _)| *number)
     }
 
-    /// The connection that has been idle for the longest time, of the address with the
-    /// most connections. `None` if this address has no more than the client would have.
+    /// The connection that has been idle for the longest time, among those of the
+    /// address with the most connections. `None` if that address has no more
+    /// connections than the client's address would have.
     fn of_greediest(&self, client: IpAddr) -> Option<u64> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for connection in self.open.values() {
@@ -166,8 +168,8 @@ impl Table {
     }
 }
 
-/// The IPv4 address, or the /64 network of an IPv6 address: in its network a client
-/// can have any number of addresses.
+/// The IPv4 address, or the /64 network of an IPv6 address, because a client can have
+/// any number of addresses in its /64 network.
 pub(crate) fn site(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

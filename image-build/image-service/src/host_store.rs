@@ -157,8 +157,8 @@ impl HostStore {
         Ok(paths)
     }
 
-    /// Removes all versions of a host: the caller may have withdrawn a secret.
-    /// Returns whether it was there.
+    /// Removes all versions of a host: the caller may have withdrawn a secret. Returns
+    /// whether the host was there.
     pub fn remove(&self, name: &str) -> bool {
         self.write().hosts.remove(name).is_some()
     }
@@ -240,12 +240,13 @@ impl HostStore {
 
     /// The version of a host for a request.
     ///
-    /// A BMC reads an ISO by thousands of requests for parts and puts them together,
-    /// without a look at the ETag. So a client that reads parts of `/NAME` gets the same
-    /// version until it pauses for long, or requests the whole file or sends HEAD, as a
-    /// BMC does when a medium is inserted. With a redirect to `/ID/NAME`, the service
-    /// would not have to remember clients, but some BMCs do not follow redirects, or
-    /// follow the first one and then ask the first URL for the parts.
+    /// A BMC reads an ISO with thousands of requests for parts and joins the parts,
+    /// without comparing their ETags. So a client that reads parts of `/NAME` gets the
+    /// same version until it pauses for a long time, requests the whole file or sends
+    /// HEAD, as a BMC does when a medium is inserted. With a redirect to `/ID/NAME`,
+    /// the service would not have to remember clients. But some BMCs do not follow
+    /// redirects, and others follow the first redirect and then request the parts from
+    /// the first URL.
     pub(crate) fn find(&self, wanted: &Wanted<'_>) -> Found {
         let Wanted { client, kind, .. } = *wanted;
         let now = Instant::now();

@@ -224,7 +224,7 @@ async fn serve(
         .header_read_timeout(quiet)
         .max_buf_size(HEAD_LIMIT)
         .max_headers(MAX_HEADERS)
-        // nbdkit's curl plugin compares `Accept-Ranges` letter by letter, and the
+        // nbdkit's curl plugin compares `Accept-Ranges` case-sensitively, and the
         // script of metal3's downloader image does so with `ETag`.
         .title_case_headers(true)
         .serve_connection(TokioIo::new(stream), with_connection);

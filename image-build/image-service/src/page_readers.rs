@@ -1,10 +1,10 @@
 //! The clients that have not read their whole page yet. Decides which of them loses its
 //! connection when there are too many.
 //!
-//! A client that does not read can hold its page forever. So a new client always gets its
-//! page, and the oldest one of the address that has the most pages loses its connection:
-//! neither slow clients nor a client that asks again and again can keep others from the
-//! page.
+//! A client that does not read can hold its page forever. So a new client always gets
+//! its page, and the address that has the most pages loses the connection with its
+//! oldest page. Neither slow clients nor a client that asks again and again can keep
+//! others from the page.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -20,8 +20,8 @@ use versions::{Versions, version_of};
 /// In bytes: the table is updated each time this much of an answer has been sent. A
 /// slow BMC may need an hour for one answer.
 const RECORD_EVERY: u64 = 1 << 20;
-/// The largest number of separate ranges that are kept for one file. A BMC reads here
-/// and there; the ranges that are closest together are joined.
+/// The largest number of separate ranges that are kept for one file. A BMC reads parts
+/// from all over the file, so the ranges that are closest together are joined.
 const MAX_RANGES: usize = 16;
 /// The largest number of files whose reads are kept. The file that was read least
 /// recently is dropped first.
@@ -83,8 +83,8 @@ pub(crate) struct Transfer {
     pub(crate) ranges: Vec<Range<u64>>,
 }
 
-/// Counts what one answer passes on, and adds it to the table while the answer is sent
-/// and at its end.
+/// Counts the bytes that one answer passes on. Adds them to the table while the answer
+/// is sent, and at its end.
 #[derive(Debug)]
 pub(crate) struct Meter {
     reads: Reads,

@@ -25,11 +25,11 @@ use crate::reads::Reads;
 use crate::request_path::{self, FileKind, Target};
 use crate::resource::{self, Missing, Resource};
 
-/// How many clients may read `/status.json` at the same time. It has ten megabytes for
-/// 10,000 hosts, and a slow client can hold its copy forever.
+/// How many clients may read `/status.json` at the same time. The answer has ten
+/// megabytes for 10,000 hosts, and a slow client can hold its copy forever.
 const MAX_STATUS_ANSWERS: usize = 4;
-/// How many pages are made at the same time. One takes some milliseconds of a processor,
-/// whatever its client does, so a request for the page waits for its turn.
+/// How many pages are made at the same time. A page takes some milliseconds of a
+/// processor, even if its client is slow, so a request for the page waits for its turn.
 const MAX_PAGES_IN_WORK: usize = 4;
 
 /// What a listener answers.
@@ -38,8 +38,8 @@ pub enum Endpoints {
     Everything,
     /// The hosts' files, `/healthz` and `/readyz`.
     Images,
-    /// The hosts' files under their ids only, `/healthz` and `/readyz`. Whoever does
-    /// not know an id gets no host's file.
+    /// The hosts' files under their ids only, `/healthz` and `/readyz`. A client that
+    /// does not know an id gets no host's file.
     Versions,
     /// `/`, `/status.json`, `/metrics`, `/healthz` and `/readyz`.
     Status,

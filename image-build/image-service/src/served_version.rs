@@ -73,8 +73,8 @@ impl SharedImage {
 }
 
 impl ServedVersion {
-    /// Makes the images once, so that a host that does not fit is an error now, and
-    /// not when its BMC asks.
+    /// Makes the images once, so that a host whose content does not fit is an error
+    /// now, and not when its BMC requests the image.
     pub(crate) fn new(base: Arc<Base>, version: HostVersion) -> Result<Self, HostError> {
         let served = Self {
             id: base.id_of(&version),

@@ -113,9 +113,9 @@ impl ServerTls {
     /// Reads the files again if they have changed. Returns whether they have.
     ///
     /// # Errors
-    /// As for [`ServerTls::from_files`]. Then the old certificate stays in use, and
-    /// the files are read again after their next change: until then one of them may be
-    /// the old one, or half written.
+    /// As for [`ServerTls::from_files`]. After an error the old certificate stays in
+    /// use, and the files are read again after their next change: until then one of the
+    /// files may be old, or half written.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         let now = stamps(&self.0.certificate, &self.0.key);
         if *self.stamps() == now {

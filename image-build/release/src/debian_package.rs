@@ -7,8 +7,8 @@ use landfall_initramfs::digest_writer::DigestWriter;
 use landfall_initramfs::path_error::PathError;
 use landfall_initramfs::temporary;
 
-/// In bytes: the size limit of the control data of a package. That of the largest
-/// packages of Debian has some 10 KB.
+/// In bytes: the size limit of the control data of a package. The control data of
+/// Debian's largest packages has some 10 KB.
 const MAX_CONTROL_BYTES: usize = 1 << 20;
 
 /// A package file.

@@ -9,7 +9,8 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlavorBranch(String);
 
-/// The name of the release is not as Ironic's builds name their files. Give another one.
+/// The name of the release does not have the form that Ironic's builds use for their
+/// file names. Give another name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "name `{0}`: expected FLAVOR-BRANCH of letters, digits, `.`, `_` and `-`, such as centos9-master or debian-stable-2026.1"

@@ -28,7 +28,7 @@ pub fn of_debian_package(name: &str, version: &str, architecture: &str) -> Strin
 }
 
 /// Percent-encodes all but letters, digits and `.-_~`, as the purl specification
-/// asks for.
+/// requires.
 fn encoded(text: &str) -> impl Display + '_ {
     utf8_percent_encode(text, ENCODED)
 }

@@ -1,6 +1,6 @@
 //! Reads and changes the disk in a qcow2 file in any order (QEMU,
-//! docs/interop/qcow2.txt). Clusters that have a place of their own are changed
-//! there; others get one at the end of the file.
+//! docs/interop/qcow2.txt). A cluster that has a place of its own is changed there; any
+//! other cluster gets a place at the end of the file.
 //!
 //! The agent's reader for qcow2 cannot be used: it takes the file as a stream.
 

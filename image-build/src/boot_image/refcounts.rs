@@ -1,5 +1,5 @@
-//! The refcounts of a qcow2 file: how often each cluster is used. Only those of 16
-//! bits, which qemu-img writes by default.
+//! The refcounts of a qcow2 file: how often each cluster is used. Supports only
+//! refcounts of 16 bits, which qemu-img writes by default.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -38,7 +38,7 @@ impl Refcounts {
         })
     }
 
-    /// Fails if a cluster is behind the end of the file: a write there would make a
+    /// Fails if a cluster is beyond the end of the file: a write there would make a
     /// sparse file of up to 64 PiB.
     pub(super) fn require_in_file(&self, place: u64) -> Result<()> {
         match place.checked_add(self.cluster) {
@@ -49,14 +49,14 @@ impl Refcounts {
         }
     }
 
-    /// The place of a new cluster at the end of the file, whose content the caller
-    /// writes.
+    /// Returns the place of a new cluster at the end of the file. The caller writes the
+    /// content of the cluster.
     pub(super) fn allocate(&mut self, file: &File) -> Result<u64> {
         loop {
             let place = self.end;
             self.end += self.cluster;
-            // Behind the end of the file there may be clusters that are in use and
-            // were never written.
+            // According to the refcounts, clusters beyond the end of the file may be in
+            // use although they were never written.
             let number = place / self.cluster;
             if self.get(file, number)? == 0 {
                 self.set(file, number, 1)?;
@@ -82,7 +82,7 @@ impl Refcounts {
     }
 
     /// The place of the table's entry for a cluster, and the place of the block with
-    /// its refcount; 0 if there is none.
+    /// the cluster's refcount; 0 if there is no such block.
     fn block(&self, file: &File, number: u64) -> Result<(u64, u64)> {
         let index = number / self.per_block();
         if index >= self.entries {

@@ -30,7 +30,7 @@ pub(crate) struct HostsArguments {
 }
 
 /// The hosts in the ramdisk. Their networks take precedence over those of media and
-/// kernel arguments, their root device hints apply if nobody else gives hints.
+/// kernel arguments. Their root device hints apply if no other source gives hints.
 #[derive(Debug, Default, Args)]
 pub(crate) struct HostArguments {
     /// The network of one host, as NMState (YAML)

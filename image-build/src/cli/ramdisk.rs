@@ -142,9 +142,9 @@ impl RamdiskArguments {
         }
     }
 
-    /// Where compressed parts are kept: in the user's cache (XDG Base Directory
-    /// Specification), if the user has a home. Only the directory that the user names
-    /// must be usable.
+    /// The directory for compressed parts: the one that the user names, or by default
+    /// the user's cache (XDG Base Directory Specification), if the user has a home.
+    /// Fails if the directory that the user names is not usable.
     pub(crate) fn cache(&self) -> Result<Option<PathBuf>> {
         if self.no_cache {
             return Ok(None);

@@ -52,8 +52,8 @@ pub(super) fn customize(
     })
 }
 
-/// The host of this file, from this customization or from an earlier one. `None` if it is
-/// another file.
+/// The host that this file describes, from this customization or from an earlier one.
+/// `None` if the file does not describe a host.
 fn embedded_host(file: &HostFile) -> Option<EmbeddedHost> {
     if !Path::new(&file.path).starts_with(embedded::DIRECTORY) {
         return None;
@@ -93,8 +93,8 @@ struct Patch {
     bytes: Vec<u8>,
 }
 
-/// Everything in the image that is not from the base. Neighbours are joined, so that
-/// each area is written at once.
+/// Everything in the image that is not from the base. Adjacent pieces are joined, so
+/// that each area is written at once.
 fn patches(image: &HostImage) -> Vec<Patch> {
     let mut patches: Vec<Patch> = Vec::new();
     for (offset, piece) in image.placed() {
@@ -149,10 +149,10 @@ fn in_place(base: &File, path: &Path, patches: &[Patch]) -> Result<()> {
     };
     let write = |patches: &[Patch]| put(patches).and_then(|()| base.sync_data());
     temporary::without_interruption(|| {
-        // First write the old bytes: a read-only medium refuses these as well, and is
-        // then certainly unchanged. After a failed write of new bytes, reading cannot
-        // show what the medium holds, because the page cache may have bytes that the
-        // medium has lost.
+        // First write the old bytes: if a read-only medium refuses them, it is
+        // certainly unchanged. After a failed write of new bytes, reading cannot show
+        // what the medium holds, because the page cache may have bytes that the medium
+        // has lost.
         let written = match put(&old) {
             Ok(()) => write(patches),
             Err(error) => bail!("{}: {error}; it is unchanged", writing()),

@@ -117,8 +117,8 @@ pub(super) fn publish(
         }
         let switched = switch_links(&images, &folder, &request.suffix)?;
         changed |= switched;
-        // An older version in another container removes folders that it does not know,
-        // until a link leads to them.
+        // An older version in another container may have removed the folder, because no
+        // link led to it yet.
         is_there = !switched || is_whole(ramdisk, &place);
         if is_there {
             break;
@@ -145,8 +145,9 @@ pub(super) fn publish(
 /// Makes the links to a folder, and returns whether any of them had to be made.
 fn switch_links(images: &Path, folder: &str, suffix: &str) -> Result<bool, PublishError> {
     let mut switched = false;
-    // Headers first: if the container is killed after any of these, metal3's downloader
-    // still works. The kernel comes before the ramdisk, as in metal3's downloader.
+    // Make the link to the headers first: if the container is killed after any of these
+    // links, metal3's downloader still works. The link to the kernel comes before that
+    // to the ramdisk, as in metal3's downloader.
     for name in [HEADERS, KERNEL, RAMDISK] {
         let link = match name.rsplit_once('.') {
             Some((stem, ending)) => format!("{stem}{suffix}.{ending}"),
@@ -179,9 +180,9 @@ fn is_whole(ramdisk: &Ramdisk, folder: &Path) -> bool {
     same_files && read.is_ok() && found == headers.as_bytes()
 }
 
-/// Gives the files of an earlier start the current time, because Ironic's cache holds the
-/// files of another version. The folder gets it too, so that no other container removes
-/// it.
+/// Gives the files of an earlier start the current time, because Ironic's cache holds
+/// the files of another version. The folder also gets the current time, so that no
+/// other container removes it.
 fn touch(folder: &Path) -> io::Result<()> {
     File::open(folder)?.set_modified(SystemTime::now())?;
     for name in [KERNEL, RAMDISK] {
@@ -239,8 +240,8 @@ fn write(path: &Path, input: &mut dyn Read, source: &Path) -> Result<(), PathErr
     file.sync_all().map_err(writing())
 }
 
-/// Sets the mode, whatever the umask. A volume that refuses this is usable if the
-/// mode is enough anyway.
+/// Sets the mode, whatever the umask. If a volume refuses this, the volume is still
+/// usable if the existing mode is sufficient.
 fn set_mode(path: &Path, mode: u32) -> Result<(), PathError> {
     let result = fs::set_permissions(path, Permissions::from_mode(mode));
     let is_enough = path

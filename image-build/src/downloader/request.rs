@@ -31,15 +31,17 @@ const ARCHITECTURES: [&str; 2] = ["x86_64", "amd64"];
 pub(super) struct Request {
     /// The volume that Ironic's web server serves `html` of.
     pub(super) shared: PathBuf,
-    /// `_x86_64` between the name of a link and its ending, or nothing. With any
-    /// such link, ironic-image names the files by architecture, and its iPXE over
-    /// TLS does not serve those. So they are made only on request.
+    /// The text between the name of a link and its ending: `_x86_64`, or nothing. If
+    /// any link has this suffix, ironic-image names the files by architecture, and its
+    /// iPXE over TLS does not serve files with such names. So these links are made only
+    /// on request.
     pub(super) suffix: String,
     /// The names of variables that are set and have no effect.
     pub(super) ignored: Vec<&'static str>,
 }
 
-/// The container has files for one architecture only. Use the image for the other one.
+/// The container has files for one architecture only. Use the image for the other
+/// architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("IPA_ARCH: expected {}, the architecture of this image, found `{found}`", ARCHITECTURES.join(" or "))]
 pub(super) struct OtherArchitecture {

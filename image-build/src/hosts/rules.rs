@@ -26,10 +26,10 @@ pub(super) fn identify(checked: &mut [Checked], together: bool, faults: &mut Vec
         if host.macs.is_empty() {
             host.macs.clone_from(&network.known_macs);
         }
-        // An address that the plan gives to a NIC is usually the one that the NIC
-        // has. With several hosts it therefore identifies the machine. A single
-        // host needs no address: its plan matches any machine, and the address may
-        // be a new one.
+        // A hardware address that the plan gives to a NIC is usually the one that the
+        // NIC already has. So the address identifies the machine if there are several
+        // hosts. A single host needs no address: its plan matches any machine, and the
+        // address in the plan may be a new one.
         let must_differ = several || *identity == Identity::OnlyInNetwork;
         if host.macs.is_empty() && must_differ {
             host.macs.clone_from(&network.given_macs);

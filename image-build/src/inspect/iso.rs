@@ -21,8 +21,8 @@ use crate::areas::DESCRIPTION_PATH;
 use crate::checksums;
 use crate::iso_command::digest;
 
-/// In bytes: how much of the kernel is read. The version of an arm64 kernel is anywhere
-/// in it. Debian's have 40 MB.
+/// In bytes: how much of the kernel is read. The version of an arm64 kernel can be
+/// anywhere in the file. Debian's arm64 kernels have 40 MB.
 const KERNEL_START_BYTES: u32 = 256 << 20;
 /// In bytes: the size of the largest archives that are unpacked from one area.
 const MAX_AREA_UNPACKED: usize = 256 << 20;

@@ -1,5 +1,5 @@
-//! The SBOM of a release: crates, Debian packages, kernel modules, firmware, and
-//! which file has which of these.
+//! The SBOM of a release: crates, Debian packages, kernel modules, firmware, and which
+//! of these each file contains.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -19,8 +19,8 @@ impl Installed {
     }
 }
 
-/// The packages of these files, by path. Leaves out files that belong to no package;
-/// without dpkg, all files.
+/// The packages of these files, by path. Leaves out files that belong to no package.
+/// Without dpkg the result is empty.
 pub(super) fn owners(paths: &[String]) -> BTreeMap<String, Installed> {
     if paths.is_empty() {
         return BTreeMap::new();

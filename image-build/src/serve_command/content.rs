@@ -76,8 +76,8 @@ impl<'a> Content<'a> {
         // Before the files are read: a change meanwhile is then noticed next time.
         let stamps = self.stamps_now();
         let base = Base::load(&self.files)?;
-        // A program that is still writing the ISO may pause for longer than it takes
-        // to read it.
+        // Verify the digests: a program that is still writing the ISO may pause for
+        // longer than reading it takes.
         let iso = &self.files.iso;
         let faults = checksums::verify(iso, &mut Iso::open(File::open(iso)?)?)?.faults;
         if !faults.is_empty() {

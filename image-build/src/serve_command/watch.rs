@@ -22,8 +22,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::report;
 
-/// How long it must be quiet before the files are read: a change of many files then
-/// causes one reload.
+/// How long the files must stay unchanged before they are read, so that a change of
+/// many files causes one reload.
 const QUIET: Duration = Duration::from_millis(250);
 /// How long a reload waits for a program that has begun to write a file and writes
 /// nothing more.
@@ -112,8 +112,8 @@ impl Watch {
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_DELETE_SELF
             | AddWatchFlags::IN_ONLYDIR;
-        // Before the watch: if the directory is replaced in between, the next check
-        // finds another inode.
+        // Get the identity before adding the watch: if the directory is replaced in
+        // between, the next check finds another inode.
         let identity = identity(directory)?;
         let descriptor = self.inotify.add_watch(directory, events)?;
         Ok((descriptor, identity))

@@ -63,8 +63,8 @@ fn the_bill_names_all_components() {
     }
 }
 
-/// A driver that asks for two files: one of no package, in a directory of a package's
-/// file.
+/// A driver that declares one firmware file: first a file of no package, then a file of
+/// a Debian package.
 #[test]
 fn the_bill_names_firmware() {
     let fixture = fixture();
@@ -112,8 +112,8 @@ fn the_bill_names_firmware() {
             .all(|component| component["type"] != "firmware")
     );
 
-    // A file of a Debian package is below its package. base-files is on every Debian
-    // machine; its file stands for firmware.
+    // In the bill, a file of a Debian package is a part of its package. base-files is
+    // on every Debian machine, so the test uses a file of base-files as firmware.
     fixture.put(
         "kernel/lib/modules/6.1-test/kernel/drivers/net/virtio_net.ko",
         &module(b"alias=virtio:d00000001v*\0vermagic=6.1-test SMP \0license=GPL\0firmware=GPL-2\0"),

@@ -55,7 +55,8 @@ fn repository() -> Fixture {
     fixture
 }
 
-/// A small image like that of CoreOS, in the format of the one for virtual machines.
+/// A small image like that of CoreOS, in the format of CoreOS' image for virtual
+/// machines.
 fn coreos_image() -> Vec<u8> {
     let work = Fixture::new();
     kargs::disk(&work, &["-b", "1024"]);

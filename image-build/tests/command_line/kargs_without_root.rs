@@ -19,9 +19,10 @@ fn no_root_is_needed() {
     let (raw, qcow2) = (path("disk.raw"), path("disk.qcow2"));
     run("qemu-img", &["convert", "-O", "qcow2", &raw, &qcow2]);
     pack(&fixture, "zstd", "disk.qcow2", "disk.qcow2.zst");
-    // In its own directory, because that of cargo may be in a home that others cannot
-    // enter. Another process copies it: if this one did, the child of another test could
-    // have the copy open for writing, and the program could not start (ETXTBSY).
+    // Copy the program into the directory of the fixture, because cargo's directory may
+    // be in a home that others cannot enter. Another process makes the copy: if this
+    // process did, the child of another test could have the copy open for writing, and
+    // the program could not start (ETXTBSY).
     let program = path("landfall-image");
     run("cp", &[env!("CARGO_BIN_EXE_landfall-image"), &program]);
     // The program runs as the owner of this directory, so not even the owner may write.

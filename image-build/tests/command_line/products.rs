@@ -19,8 +19,9 @@ fn a_ramdisk_is_built_and_looked_into() {
     let summary = fixture.build("initramfs", "initrd.img", &[]);
     assert_eq!(summary["kernel_release"], "6.1-test");
     assert_eq!(summary["modules"], 1);
-    // Little more than the kernel, whose header does not say its size, and the agent's
-    // work. The authorities of this machine are in the ramdisk.
+    // The floor is little more than the kernel, whose header does not state its size,
+    // and the memory for the agent's work. The authorities of this machine are in the
+    // ramdisk.
     let floor = |key: &str| summary["memory_floor"][key].as_u64().unwrap();
     assert!((89..93).contains(&floor("boot_mib")), "{summary}");
     assert!((146..150).contains(&floor("deployment_mib")), "{summary}");
@@ -155,7 +156,8 @@ fn both_areas_can_be_overwritten_in_place() {
     assert_eq!(iso["embedded_files"], serde_json::json!(["host.json"]));
 }
 
-/// The files by which coreos-installer and OpenShift's image services know the medium.
+/// The files by which coreos-installer and OpenShift's image services recognise the
+/// medium.
 #[test]
 fn an_iso_and_a_network_tree_have_coreos_layout_at_no_cost() {
     let fixture = Fixture::new();

@@ -215,7 +215,8 @@ fn a_full_disk_leaves_no_iso() {
 }
 
 /// Runs the program with only this file in a directory of `kib` KiB, which must be too
-/// small for the result. The file must stay as it is, and nothing appear next to it.
+/// small for the result. The file must stay unchanged, and nothing may appear next to
+/// it.
 fn fails_on_full_disk(fixture: &Fixture, file: &str, kib: u32, arguments: &[&str]) {
     let _ = fs::remove_dir_all(fixture.path("seed"));
     fs::create_dir(fixture.path("seed")).unwrap();
@@ -261,8 +262,8 @@ fn a_full_disk_leaves_a_disk_image_as_it_was() {
         // The image has 39 MiB, and its copy some four: zeros take no space there.
         ("disk.raw", (39 << 10) + 500),
         ("disk.raw", (39 << 10) + 2000),
-        // It has three MiB, like the result. First the unpacked copy has no room, then
-        // the result next to it.
+        // It has three MiB when packed, and so has the result. In the first case the
+        // unpacked copy does not fit, in the second the result next to it.
         ("disk.raw.gz", 5000),
         ("disk.raw.gz", 9000),
     ] {
@@ -287,7 +288,7 @@ fn a_full_disk_leaves_no_customized_iso() {
     }
 }
 
-/// The image has 64 GiB, which are a hole but for its start, so that a run takes many
+/// The image has 64 GiB and is a hole except for its start, so that a run takes many
 /// seconds.
 #[test]
 fn a_signal_leaves_a_disk_image_as_it_was() {

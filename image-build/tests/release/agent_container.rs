@@ -1,7 +1,7 @@
 //! The container for OpenShift's `ironicAgentImage`.
 //!
-//! These tests are about its content, and start it where it must not run. The end-to-end
-//! tests start it in a live system (`tests/e2e/agent_container.rs`).
+//! These tests check the content of the container, and start it where it must not run.
+//! The end-to-end tests start it in a live system (`tests/e2e/agent_container.rs`).
 
 use serde_json::Value;
 
@@ -44,8 +44,8 @@ fn the_image_names_the_agent_as_its_program() {
     assert_eq!(inspected[0]["Architecture"], "amd64");
 }
 
-/// Whoever tries the image on another machine keeps its disks. Without `--privileged`,
-/// /dev of the container has none, should the agent be wrong.
+/// A user who tries the image on another machine must not lose its disks. Without
+/// `--privileged`, /dev of the container has no disks, in case the agent is wrong.
 #[test]
 fn it_refuses_to_run_without_the_unit() {
     let podman = Podman::with_image("landfall-agent.tar", IMAGE);

@@ -141,8 +141,8 @@ fn ironic_gets_anonymous_tokens_only_with_a_file_for_secrets() {
     assert!(fs::read(fetched).unwrap() == upstream(ending));
 }
 
-/// A conductor unpacks what begins as zstd, and then serves a file that is five times as
-/// large.
+/// A conductor unpacks a file that begins as zstd, and then serves a file that is five
+/// times as large.
 #[test]
 fn a_conductor_leaves_the_ramdisk_as_it_is() {
     let ramdisk = release().join("dib/files/ipa-centos9-master.initramfs");

@@ -9,8 +9,8 @@ use crate::{PACKAGE, release, repository, run};
 
 const IMAGE: &str = concat!("localhost/landfall-image:", env!("CARGO_PKG_VERSION"));
 
-/// A kernel package. Any will do, because both programs get the same one; the release
-/// itself has the kernel of `out/packages/generic`.
+/// A kernel package. Any package is suitable, because both programs get the same one;
+/// the release itself has the kernel of `out/packages/generic`.
 pub fn kernel() -> PathBuf {
     let directory = repository().join("out/packages");
     let mut files = fs::read_dir(directory).unwrap();

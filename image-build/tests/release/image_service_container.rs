@@ -36,8 +36,8 @@ interfaces:
       prefix-length: 24
 ";
 
-/// `podman run`, which ends after its container. Both end with the test, also if it
-/// fails; what they wrote to stderr is then shown.
+/// `podman run`, which ends after its container. Both end when the test ends, even if
+/// it fails. If the test fails, it shows what they wrote to stderr.
 struct Running<'a> {
     podman: &'a Podman,
     name: String,

@@ -94,8 +94,8 @@ fn apt_installs_all_that_the_builder_needs() {
     );
     assert!(read("release/landfall.iso") == read("a.iso"));
 
-    // dpkg finds its files unchanged: it succeeds also after it has listed changed or
-    // missing ones.
+    // dpkg must list no file: it succeeds even if it has listed changed or missing
+    // files.
     let changed = root.run("dpkg", &["--verify", "landfall-image"]);
     assert_eq!(changed, "");
     // No file stays behind.

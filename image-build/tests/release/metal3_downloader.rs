@@ -1,5 +1,5 @@
-//! metal3's own downloader with a release that a web server has, and the web server of
-//! Ironic's pod with what a downloader made.
+//! Tests metal3's own downloader with a release on a web server, and the web server of
+//! Ironic's pod with the files that a downloader made.
 
 use std::fs::{self, File};
 use std::os::unix::fs::chown;
@@ -14,8 +14,8 @@ use crate::web_server::{Apache, public_copy, public_directory};
 use crate::{output, release, repository, run, upstream};
 
 const IMAGE: &str = concat!("localhost/landfall-downloader:", env!("CARGO_PKG_VERSION"));
-/// What the probes of ironic-standalone-operator ask for (`knownExistingPath` in its
-/// pkg/ironic/containers.go), whatever IPA_ARCH says.
+/// The path that the probes of ironic-standalone-operator request (`knownExistingPath`
+/// in its pkg/ironic/containers.go), whatever the value of IPA_ARCH.
 const PROBED: &str = "/images/ironic-python-agent.kernel";
 
 /// ironic-standalone-operator's probe of httpd, as it is in the pod. Returns the status code, or 0
@@ -30,7 +30,8 @@ fn probe(address: &str) -> u16 {
         "--show-error",
     ])
     .args(["--output", "/dev/null", "--fail"])
-    // Not the operator's: the server is on this machine, and the status is the reason.
+    // Not options of the operator: the server is on this machine, and the status shows
+    // why a probe failed.
     .args(["--noproxy", "*", "--write-out", "%{http_code}"])
     .arg(format!("http://{address}{PROBED}"));
     let ended = output(&mut curl);
@@ -48,8 +49,8 @@ fn fetch(base: &str, shared: &Path, more: &[(&str, &str)]) {
     );
 }
 
-/// Counts the folders in the volume, in which there is nothing but files: a folder in one
-/// of them is a download that was moved into the folder of an earlier one.
+/// Counts the folders in the volume. Each folder must contain only files: a folder
+/// inside it is a download that was moved into the folder of an earlier download.
 fn folders(shared: &Path) -> usize {
     assert_eq!(fs::read_dir(shared.join("tmp")).unwrap().count(), 0);
     let mut folders = 0;
@@ -164,8 +165,8 @@ fn old_archive() -> TempDir {
 
 /// Like [`fetch`], as the user of the pod.
 fn fetch_in_pod(base: &str, shared: &Path) {
-    // From standard input, because the repository may be in a home that others cannot
-    // enter.
+    // Pass the script on standard input, because the repository may be in a home that
+    // others cannot enter.
     let script = File::open(repository().join("tests/release/fetch_as_metal3.sh")).unwrap();
     run(Command::new("setpriv")
         .args(["--reuid=997", "--regid=994", "--clear-groups"])
@@ -189,8 +190,8 @@ fn check_links(shared: &Path, folder: &str, content: fn(&str) -> Vec<u8>) {
     }
 }
 
-/// The way back and forth again. metal3's downloader finds the headers that ours has made
-/// up, and asks its server with their tag.
+/// Switches from Landfall's downloader to metal3's and back again. metal3's downloader
+/// finds the headers that Landfall's has made up, and sends their ETag to its server.
 #[test]
 fn both_downloaders_take_turns_in_one_volume() {
     const OURS: &str = "landfall-";
@@ -237,8 +238,8 @@ fn the_pod_becomes_ready_without_an_architecture() {
     }
 }
 
-/// The web server of ironic-image serves by the names of the links, and not by those of
-/// the files that they lead to.
+/// The web server of ironic-image decides by the names of the links what it serves, and
+/// not by the names of the files that the links lead to.
 #[test]
 fn a_server_that_knows_only_upstreams_names_serves_the_links() {
     let podman = Podman::with_image("landfall-downloader.tar", IMAGE);

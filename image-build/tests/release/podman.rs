@@ -24,8 +24,8 @@ impl Podman {
         podman
     }
 
-    /// The driver vfs works on any file system. runc, because crun refuses cgroups of
-    /// both versions together.
+    /// The storage driver vfs works on any file system. The runtime is runc, because
+    /// crun refuses a machine that has cgroups of both versions.
     pub fn command(&self) -> Command {
         let mut command = Command::new("podman");
         let place = |name: &str| self.0.path().join(name);
@@ -51,8 +51,8 @@ impl Podman {
         let mut command = self.command();
         command
             .args(["run", "--rm", "--network", network])
-            // Limits that a container with tests in it may set: podman's own are
-            // higher than those of its host there.
+            // Limits that podman may set even if the tests run in a container: podman's
+            // default limits are higher than those of that container.
             .args([
                 "--ulimit",
                 "nofile=1024:1024",

@@ -68,8 +68,8 @@ impl Apache {
         Self::with_rules(files, work, "")
     }
 
-    /// The same, but of the files in `images` only those whose names match, in the
-    /// notation of `FilesMatch`.
+    /// Like `serve`, but serves only those of the files in `images` whose names match
+    /// `names`, in the notation of `FilesMatch`.
     pub fn serve_images_named(names: &str, files: &Path, work: &Path) -> Self {
         let files_of = files.display();
         let rules = format!(
@@ -79,9 +79,9 @@ impl Apache {
         Self::with_rules(files, work, &rules)
     }
 
-    /// A front of the registry at the address `behind`: it answers 401 to requests
-    /// without a token, and gives one to whoever asks without a name. `files` is an empty
-    /// directory.
+    /// A proxy before the registry at the address `behind`. It answers 401 to requests
+    /// without a token, and gives a token to a client that sends no credentials.
+    /// `files` is an empty directory.
     pub fn before_registry(behind: &str, files: &Path, work: &Path) -> Self {
         let token = files.join("token");
         fs::write(&token, r#"{"token":"anonymous"}"#).unwrap();

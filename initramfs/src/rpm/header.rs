@@ -12,8 +12,8 @@ const ENTRY_BYTES: usize = 16;
 /// The maximum number of tags, as in rpm (`headerMaxTags`, lib/header.cc). A kernel
 /// package has 100.
 const MAX_TAGS: u32 = 0xffff;
-/// The size limit of the store in bytes. That of a package with ten thousand modules has
-/// 2 MB.
+/// The size limit of the store in bytes. The store of a package with ten thousand
+/// modules has 2 MB.
 const MAX_STORE: u32 = 64 << 20;
 /// The maximum number of values of one tag. A kernel package provides ten thousand names.
 const MAX_TEXTS: usize = 1 << 18;

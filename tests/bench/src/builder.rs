@@ -60,8 +60,8 @@ pub(super) struct Iso {
 }
 
 impl Target {
-    /// Each set with each kernel: Debian's cloud and generic kernel for x86-64, and that
-    /// for aarch64 if `make aarch64` has downloaded it.
+    /// Each module set with each kernel: Debian's cloud and generic kernels for x86-64,
+    /// and the aarch64 kernel if `make aarch64` has downloaded it.
     pub(super) fn all() -> Result<Vec<Self>> {
         let mut targets = Vec::new();
         for package in [artifacts::kernel_deb()?, artifacts::generic_kernel_deb()?] {

@@ -127,8 +127,8 @@ impl Dracut {
         command.args(["--no-hostonly", "--force", "--kver", &kernel.release]);
         command.arg("--kmoddir").arg(modules);
         command.args(["--compress", compressor.option()]);
-        // Neither the settings nor the firmware of this machine: landfall-image is measured
-        // without firmware, too.
+        // Use neither the settings nor the firmware of this machine, because
+        // landfall-image is measured without firmware, too.
         command.args(["--conf", "/dev/null", "--no-early-microcode"]);
         command.arg("--confdir").arg(&self.empty);
         command.arg("--fwdir").arg(&self.empty);

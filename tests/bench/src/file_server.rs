@@ -13,8 +13,8 @@ use std::thread;
 use anyhow::{Context, Result};
 use nix::sys::sendfile::sendfile;
 
-/// In bytes: how much one call of sendfile may send. It sends as much as fits
-/// into the socket's buffer.
+/// The number of bytes that one call of sendfile may send. The call sends as much as
+/// fits into the socket's buffer.
 const PIECE: u64 = 4 << 20;
 
 #[derive(Default)]

@@ -17,7 +17,7 @@ struct Goal {
     unit: &'static str,
     /// Whether more is better.
     at_least: bool,
-    /// The value with the kernel's later work counted for both programs. `None` if
+    /// The value if the kernel's later work is counted for both programs. `None` if
     /// there is no such value.
     with_kernel: Option<f64>,
 }

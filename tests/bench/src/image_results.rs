@@ -47,8 +47,8 @@ impl Measured {
         median(&self.of(|run| run.written as f64))
     }
 
-    /// Processor time of the busiest thread in seconds. The whole run cannot take
-    /// less.
+    /// Processor time of the busiest thread in seconds. The whole run cannot take less
+    /// time than this thread.
     pub(super) fn slowest_stage(&self) -> f64 {
         median(&self.of(|run| {
             let slowest = run.slowest_thread();

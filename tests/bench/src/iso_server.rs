@@ -1,7 +1,7 @@
 //! A server of an ISO, the image service or nginx, and what its clients share.
 //!
-//! A client throws the bytes away in the kernel (MSG_TRUNC, tcp(7)), so that the server is
-//! the slower one.
+//! The client discards the bytes in the kernel (MSG_TRUNC, tcp(7)), so that the server
+//! limits the speed, not the client.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};

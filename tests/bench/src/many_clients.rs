@@ -75,8 +75,8 @@ pub(super) fn table(base: &Path, hosts: &Path, runs: usize) -> Result<Table> {
     })
 }
 
-/// Runs `work`. Also returns how many MiB of memory the service takes in addition
-/// meanwhile, at the peak.
+/// Runs `work`. Also returns by how many MiB the memory of the service grows during
+/// `work`, at the peak.
 fn with_peak<T: Send>(
     server: &Server,
     work: impl FnOnce() -> Result<T> + Send,

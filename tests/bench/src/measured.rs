@@ -218,8 +218,8 @@ fn peak_memory(process: u32) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// The bytes that the process sent to storage (`write_bytes`), through the page
-/// cache or past it. Unlike the counter of a loop device, this excludes zeroed
+/// The bytes that the process sent to storage (`write_bytes`), through the page cache
+/// or with direct I/O. Unlike the counter of a loop device, this excludes zeroed
 /// ranges.
 fn written(process: u32) -> Result<u64> {
     let io = fs::read_to_string(format!("/proc/{process}/io"))?;

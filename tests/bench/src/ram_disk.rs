@@ -26,15 +26,15 @@ pub(super) struct RamDisk {
 }
 
 impl RamDisk {
-    /// Creates the disk and a mount namespace for the calling thread. Call this in
-    /// the thread that starts the programs, before it starts any.
+    /// Creates the disk and a mount namespace for the calling thread. The thread that
+    /// starts the programs must call this before it starts any of them.
     pub(super) fn new() -> Result<Self> {
         unshare(CloneFlags::CLONE_NEWNS).context("making a mount namespace (needs root)")?;
         let none = None::<&str>;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(none, "/", none, private, none).context("making the mounts private")?;
-        // coreos-installer looks for udevd's socket, to ask whether all events are
-        // settled. With an empty /run it finds none.
+        // coreos-installer looks for udevd's socket to ask whether all events are
+        // settled. In an empty /run it finds no socket.
         mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none)?;
         std::fs::create_dir("/run/udev")?;
         File::create("/run/udev/control")?;

@@ -108,8 +108,8 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// `peers`: the median wall times of dracut in seconds. The first is that with
-    /// zstd -19.
+    /// `peers`: the median wall times of dracut in seconds. The first value is for zstd
+    /// -19.
     fn row(self, peers: &[f64]) -> Row {
         let (wall, cpu) = (wall("wall", self.runs), cpu("cpu", self.runs));
         let mut cells = vec![

@@ -128,8 +128,8 @@ impl Bench {
         let staged = self.disk.folder().join("staged");
         let download = self.ironic_agent_loop(url, form, &staged)?;
         let staged_bytes = staged.metadata()?.len();
-        // These are the options that disk_utils.populate_image uses for a whole disk,
-        // and the environment variable that qemu_img.convert_image sets.
+        // disk_utils.populate_image uses these options for a whole disk.
+        // qemu_img.convert_image sets this environment variable.
         let mut command = Command::new("qemu-img");
         let kind = match target {
             Target::Disk => "host_device",

@@ -18,8 +18,8 @@ use tempfile::TempDir;
 const PROGRAM: &str = "/usr/bin/chromium";
 /// Fails instead of waiting forever. The first start on a busy machine is slow.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// No sandbox: it needs namespaces that containers lack, and root cannot use it. The
-/// browser resolves no name, so it reaches nothing but this machine.
+/// There is no sandbox: a sandbox needs namespaces that containers lack, and root
+/// cannot use it. The browser resolves no name, so it reaches nothing but this machine.
 const OPTIONS: &[&str] = &[
     "--headless",
     "--no-sandbox",
@@ -51,7 +51,8 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts the browser. `None` if this machine has none, and not every test must run.
+    /// Starts the browser. `None` if this machine has no browser, and not every test is
+    /// required to run.
     #[must_use]
     pub fn start() -> Option<Self> {
         if !Path::new(PROGRAM).exists() {

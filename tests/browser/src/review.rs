@@ -59,15 +59,15 @@ pub struct Seen {
     pub text: String,
     /// The whole document, with attributes.
     pub dom: String,
-    /// What is wrong: texts that are hard to read, parts beyond the window, missing
-    /// headings and labels.
+    /// The faults of the page: texts that are hard to read, parts outside the window,
+    /// missing headings and labels.
     faults: Vec<String>,
     /// Of the page, between 0 (black) and 1 (white).
     brightness: f64,
 }
 
-/// Opens the page in all windows, and fails if it has a fault in one of them. The
-/// pictures are `out/pages/NAME-VIEW.png`. Returns what the windows showed.
+/// Opens the page in all windows, and fails if it has a fault in one of them. Saves the
+/// pictures as `out/pages/NAME-VIEW.png`. Returns what the windows showed.
 pub fn review(browser: &mut Browser, name: &str, url: &str) -> Vec<Seen> {
     let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../out/pages");
     fs::create_dir_all(&pictures).unwrap();

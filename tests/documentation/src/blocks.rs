@@ -1,7 +1,7 @@
 //! Reads the fenced code blocks of a page, and what their info string says about them.
 //!
-//! The info string stands after the three backquotes. Readers see only its first word,
-//! the language.
+//! The info string follows the three backquotes. Readers see only its first word, the
+//! language.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 

@@ -12,8 +12,8 @@ pub struct Step {
     pub output: String,
 }
 
-/// Whether a text calls the program. A path that ends with the program's name is only an
-/// argument of another one.
+/// Whether a text calls the program. A path that ends with the program's name is only
+/// an argument of another program.
 pub fn calls(text: &str, program: &str) -> bool {
     let word = format!("{program} ");
     let mut found = text.match_indices(&word);
@@ -49,8 +49,9 @@ pub fn transcript(text: &str) -> Vec<Step> {
     steps
 }
 
-/// The steps of a transcript that a test of the program runs: those that call it, and
-/// those of other programs after them, which show what it has written.
+/// The steps of a transcript that a test of the program runs: those that call the
+/// program, and the steps of other programs after them, which show what the program has
+/// written.
 pub fn steps_of(text: &str, program: &str) -> Vec<Step> {
     let mut is_own = false;
     let steps = transcript(text).into_iter().filter(|step| {
@@ -99,9 +100,9 @@ pub fn runs(block: &Block) -> bool {
     })
 }
 
-/// The commands of a program in a block, each with its arguments only. A part of a pipe,
-/// a redirection and a comment are no arguments; `...` stands for some, so such a
-/// command is left out.
+/// The commands of a program in a block, each with its arguments only, without the rest
+/// of a pipe, redirections and comments. A command with `...` is left out, because
+/// `...` stands for some arguments.
 pub fn commands_of(block: &Block, program: &str) -> Vec<String> {
     let program = format!("{program} ");
     let lines = command_lines(block);

@@ -1,7 +1,8 @@
 //! The JSON Schema of what the agent writes for programs, `docs/events.schema.json`.
 //!
 //! The schema permits fields that it does not name, because the agent may get new ones.
-//! [`EventsSchema::fault`] does not: it finds the fields that are missing in the schema.
+//! [`EventsSchema::fault`] is stricter: it reports fields that are missing in the
+//! schema.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -74,8 +75,8 @@ impl EventsSchema {
         })
     }
 
-    /// Why the value has not this form, or has a field that the schema does not name.
-    /// `None` if it fits.
+    /// Why the value does not have this form, or which of its fields the schema does
+    /// not name. `None` if the value fits.
     pub fn fault(&self, form: Form, value: &Value) -> Option<String> {
         let schema = match form {
             Form::Event => self.event,
@@ -86,9 +87,9 @@ impl EventsSchema {
         checked.err().map(|error| format!("{error}\n{value:#}"))
     }
 
-    /// The fields of a form by their paths (`network.nics[].name`), with the texts that
-    /// are possible if the schema lists them. The fields of a status within a report and
-    /// of the events within a status are not among them.
+    /// The fields of a form by their paths (`network.nics[].name`). If the schema lists
+    /// the possible texts of a field, they are included. The fields of a status within
+    /// a report and of the events within a status are left out.
     pub fn fields(&self, form: Form) -> BTreeMap<String, Vec<String>> {
         let mut fields = BTreeMap::new();
         self.collect(&self.document["$defs"][form.name()], "", &mut fields);

@@ -71,8 +71,8 @@ pub fn anchors(page: &Page) -> Vec<String> {
     found
 }
 
-/// GitHub's rule: lower case, without punctuation, spaces become hyphens. mdBook has the
-/// same (`normalize_id`).
+/// GitHub's rule: lower case, without punctuation, spaces become hyphens. mdBook has
+/// the same rule (`normalize_id`).
 fn slug(heading: &str) -> String {
     let kept = heading.trim().chars().filter_map(|c| match c {
         ' ' => Some('-'),

@@ -1,4 +1,5 @@
-//! The list of messages: docs/messages.md is made of the errors and warnings in the source.
+//! The list of messages: the generator makes docs/messages.md from the errors and
+//! warnings in the source.
 
 mod collect;
 mod constants;

@@ -3,8 +3,8 @@
 use crate::commands::{PROGRAMS, is_ours, prompted};
 use crate::programs_texts::after_time;
 
-/// A line with fewer words than this is a label with its values. The source makes it of
-/// parts that are too short to look up.
+/// A line with fewer words than this is a label with its values. The source composes
+/// such a line of parts that are too short to look up.
 const FEWEST_WORDS: usize = 3;
 
 /// The lines whose text must be in the source of our programs: sentences below one of their

@@ -21,7 +21,7 @@ const SOURCES: [&str; 6] = [
     "tests/src",
 ];
 
-/// A literal with fewer letters than this between its placeholders says nothing about
+/// A literal with fewer letters than this outside its placeholders proves nothing about
 /// a line.
 const FEWEST_LETTERS: usize = 8;
 /// The same for its words, unless it is at least half of the line.
@@ -114,8 +114,8 @@ impl ProgramsTexts {
         self.0.iter().any(|parts| occur(parts, text))
     }
 
-    /// Whether each part of a console line comes from a program: what happened, and the
-    /// remedy after `--`.
+    /// Whether each part of a console line comes from a program: the description of the
+    /// event, and the remedy after `--`.
     pub fn contain_line(&self, line: &str) -> bool {
         without_head(line)
             .split(" -- ")
@@ -123,7 +123,7 @@ impl ProgramsTexts {
     }
 }
 
-/// What follows the time of a console line: `[   12.345] ` of the agent, `[  0.5s] ` of
+/// The text after the time of a console line: `[ 12.345] ` of the agent, `[ 0.5s] ` of
 /// the builder.
 pub(crate) fn after_time(line: &str) -> Option<&str> {
     let (time, rest) = line.trim_start().strip_prefix('[')?.split_once("] ")?;
@@ -142,8 +142,9 @@ fn without_head(line: &str) -> &str {
     line.strip_prefix("FAILED ").unwrap_or(line)
 }
 
-/// Whether the parts of a literal are in the text, in this order. A literal that has a
-/// text inside itself is a longer message: a quote may be a part of it.
+/// Whether the text contains the parts of a literal in this order. The text may also be
+/// inside one part: then the literal is a longer message, and the page quotes a part of
+/// it.
 fn occur(parts: &[String], text: &str) -> bool {
     let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
     let of_text = letters(text);

@@ -25,8 +25,8 @@ pub struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Does what the blocks of a page say, in their order. Returns how many commands ran,
-    /// and what differed from the page.
+    /// Runs the blocks of a page in their order. Returns how many commands ran, and
+    /// what differed from the page.
     pub fn follow(&self, blocks: &[Block]) -> Result<(usize, Vec<String>)> {
         let mut count = 0;
         let mut differences = Vec::new();

@@ -25,8 +25,8 @@ fn the_page_of_messages_is_that_of_the_source() {
     );
 }
 
-/// The page is for a person who does not know the source: what a message does not say
-/// itself has to stand beside it.
+/// The page is for a person who does not know the source. What a message itself does
+/// not explain must be in the same row.
 #[test]
 fn every_message_has_a_meaning() {
     let page = page(PAGE).unwrap().text;

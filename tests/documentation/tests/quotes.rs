@@ -1,5 +1,5 @@
-//! Every quoted line of the console is one that our programs print, and every fence says
-//! what it holds.
+//! Every quoted line of the console is one that our programs print, and every fence
+//! names the kind of its content.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Finds the lines of Ironic's log that speak against the agent. Has no side
+//! Finds the lines of Ironic's log that report a fault of the agent. Has no side
 //! effects.
 //!
 //! Every warning and error counts, except those that any agent would cause and
@@ -43,10 +43,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Ironic forgets the token when the last clean step is done, or when the node is
-/// undeployed, and only then begins to switch the host off (`_do_next_clean_step` in
-/// ironic/conductor/cleaning.py, `_do_node_tear_down` in manager.py): a heartbeat between
-/// the two is refused, also one of Ironic's agent.
+/// After the last clean step, or when the node is undeployed, Ironic deletes the token
+/// first and switches the host off afterwards (`_do_next_clean_step` in
+/// ironic/conductor/cleaning.py, `_do_node_tear_down` in manager.py). Ironic refuses a
+/// heartbeat between the two, even from its own agent.
 const CLEANED: &str = "Executing automated cleaning on node";
 const NOTHING_LEFT: &str = "remaining steps: []";
 const UNDEPLOYED: &str = "moved to provision state \"deleting\"";

@@ -26,9 +26,9 @@ pub struct Configuration {
     pub fast_track: bool,
     /// Announce the API by multicast DNS. The agent finds it there.
     pub mdns: bool,
-    /// Fetch kernel, ramdisk and image from a container registry, which asks for tokens
-    /// and sends the host elsewhere for each blob, and make ISOs with the release's boot
-    /// loaders. Needs `tls`.
+    /// Ironic and the host fetch kernel, ramdisk and image from a container registry,
+    /// which requires tokens and redirects the host for each blob. Ironic makes ISOs
+    /// with the release's boot loaders. Needs `tls`.
     pub registry: bool,
     /// Where Ironic finds the ramdisk and the boot loaders.
     pub boot_files: BootFiles,
@@ -173,8 +173,8 @@ impl Configuration {
         ]
     }
 
-    /// What Ironic's own ISOs boot with: the image of the boot loaders, and the setting for
-    /// the place where its GRUB looks for the menu.
+    /// The parts that Ironic's own ISOs boot with: the image of the boot loaders, and
+    /// the setting for the path where its GRUB looks for the menu.
     fn loaders(&self) -> Result<(PathBuf, &'static str)> {
         if self.registry {
             // Ironic's default place.

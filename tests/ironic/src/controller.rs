@@ -1,5 +1,6 @@
-//! The Kubernetes controller with a real API server, which makes the ISO of the node
-//! from its Secret (`tests/kubernetes/src/bin/preprovisioned_host.rs`).
+//! Runs the Kubernetes controller with a real API server. The controller makes the ISO
+//! of the node from the node's Secret
+//! (`tests/kubernetes/src/bin/preprovisioned_host.rs`).
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -29,8 +30,8 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// Starts both with an ISO of these kernel arguments, and creates the resource of
-    /// the node with a Secret of this network.
+    /// Starts the API server and the controller with an ISO of these kernel arguments.
+    /// Creates the resource of the node with a Secret of this network.
     pub(super) async fn start(
         lab: &Lab,
         kernel_arguments: &str,

@@ -13,7 +13,8 @@ use anyhow::{Context as _, Result, ensure};
 const OURS: [&str; 3] = ["coreos.inst.", "landfall.", "ipa-"];
 const SETTINGS: &str = "| argument | option in files | default | meaning |";
 const TABLE: &str = "| argument | meaning |";
-/// The page is made from the texts of the programs, which quote parts of arguments.
+/// This page is left out because it is made from the texts of the programs, which quote
+/// parts of arguments.
 const LEFT_OUT: &str = "messages.md";
 
 /// A kernel command line, and where it is documented.
@@ -79,7 +80,8 @@ impl Arguments {
         }
     }
 
-    /// Each setting with its default, or 1, and with the values that its meaning names.
+    /// Adds each setting with its default, or 1 if it has none, and with the values
+    /// that its meaning names.
     fn settings(&mut self, path: &str, text: &str) -> Result<()> {
         for cells in rows(text, SETTINGS) {
             let [argument, _option, default, meaning] = cells.as_slice() else {
@@ -104,8 +106,8 @@ impl Arguments {
         Ok(())
     }
 
-    /// The arguments in a span of code or a line of an example, as one command line for
-    /// each way to write them.
+    /// Adds the arguments in a span of code or a line of an example. There is one
+    /// command line for each way to write them.
     fn words(&mut self, place: &str, code: &str, methods: &[String]) -> Result<()> {
         let words = code.split_whitespace();
         let words = words.map(|word| word.trim_matches(['"', '\'', ',', ';', '\\']));

@@ -43,7 +43,7 @@ use report::Figures;
 use room::Room;
 
 /// The time limit for the deployments: a part for Ironic and its restarts, and a part
-/// for each agent. Two cores take 5 s for an agent.
+/// for each agent. On two cores the deployment of an agent takes 5 s.
 fn limit(agents: u16) -> Duration {
     Duration::from_secs(900 + 20 * u64::from(agents))
 }
@@ -58,8 +58,8 @@ fn heartbeat_timeout(agents: u16) -> u32 {
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub agents: u16,
-    /// Also spend a day of waiting, which lasts so long: see [`day`] and
-    /// [`compressed_time::DAY`].
+    /// The length of the day of waiting that follows the deployments, if there is one:
+    /// see [`day`] and [`compressed_time::DAY`].
     pub day: Option<Duration>,
     /// No agent has a trouble of its own, and all fetch one file through a [`Cache`].
     pub cached: bool,

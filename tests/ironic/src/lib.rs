@@ -69,8 +69,8 @@ pub const RESCUE_RAMDISK: &str = "landfall/rescue.img";
 /// The path of the image of the boot loaders.
 pub const BOOT_LOADERS: &str = "landfall/esp.img";
 
-/// The folder that `tests/ironic/environment.sh` fills. `LANDFALL_IRONIC` is the
-/// version of another release of Ironic than the pinned one.
+/// The folder that `tests/ironic/environment.sh` fills. To use another release of
+/// Ironic than the pinned one, set `LANDFALL_IRONIC` to its version.
 pub(crate) fn environment() -> PathBuf {
     let out = artifacts::out_dir();
     match std::env::var("LANDFALL_IRONIC") {

@@ -17,8 +17,8 @@ use super::restarts::agent_boots;
 use super::scenario::Place;
 use super::services::{Stop, write_configuration};
 
-/// From one attempt of the agent to the next, after some attempts: see the agent's
-/// lookup.
+/// The time between two attempts of the agent after some failed attempts: see the
+/// agent's lookup.
 const NEXT_ATTEMPT: Duration = Duration::from_secs(120);
 
 /// An argument of the ramdisk that the installed system must not have.

@@ -1,9 +1,9 @@
 //! Debian's container registry, with the kernel and the ramdisk of the release and an
 //! image of CoreOS, which Ironic names by `oci://`.
 //!
-//! It answers as large public registries do: TLS, a token for each request
-//! ([`super::registry_tokens`]), and for each blob a redirection to a server that takes no
-//! token, here the image server.
+//! The registry answers as large public registries do: TLS, a token for each request
+//! ([`super::registry_tokens`]), and for each blob a redirect to a server that accepts
+//! no token, here the image server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -62,8 +62,8 @@ pub(super) fn settings(lab: &Lab) -> String {
 }
 
 impl Registry {
-    /// Starts it and pushes everything. `blobs` is the folder whose files the image
-    /// server serves.
+    /// Starts the registry and pushes everything. `blobs` is the folder whose files the
+    /// image server serves.
     pub(super) async fn start(lab: &Lab, authority: &Authority, blobs: &Path) -> Result<Self> {
         let tokens = Tokens::start(lab, TOKENS_BEHIND).await?;
         // Ironic finds its secret under the address of the server that gives out the tokens,
@@ -117,8 +117,8 @@ impl Registry {
         })
     }
 
-    /// The host has fetched the image where the registry has sent it, and has not given
-    /// the token to that server.
+    /// Checks that the host has fetched the image from the server to which the registry
+    /// redirected it, and has not sent the token to that server.
     pub(super) fn check_redirection(&self, images: &ImageServer) -> Result<()> {
         let requests = images.requests(&self.blob);
         ensure!(!requests.is_empty(), "no request for {}", self.blob);
@@ -158,7 +158,7 @@ async fn push(lab: &Lab, authority: &Authority, source: &str, name: &str) -> Res
 }
 
 /// An OCI layout with the image as an artefact of one blob, as Ironic's documentation
-/// wants it (doc/source/admin/oci-container-registry.rst), and the blob's SHA-256.
+/// requires it (doc/source/admin/oci-container-registry.rst), and the blob's SHA-256.
 fn image_layout(lab: &Lab) -> Result<(PathBuf, String)> {
     let layout = lab.path("image-layout");
     let blobs = layout.join("blobs/sha256");
@@ -194,7 +194,8 @@ fn image_layout(lab: &Lab) -> Result<(PathBuf, String)> {
     Ok((layout, digest))
 }
 
-/// The URL of an artefact for Ironic, by the digest of its manifest: Ironic takes no tag.
+/// The URL of an artefact for Ironic, by the digest of its manifest: Ironic accepts no
+/// tag.
 pub(super) fn url(lab: &Lab, name: &str) -> Result<String> {
     let file = digest_file(lab, name);
     let digest = std::fs::read_to_string(&file)

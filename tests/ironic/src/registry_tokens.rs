@@ -1,5 +1,5 @@
-//! Gives out the tokens of the container registry, as the servers of public registries
-//! do: a signed JSON Web Token for whoever knows the secret
+//! Issues the tokens of the container registry, as the servers of public registries do:
+//! a signed JSON Web Token for every client that knows the secret
 //! (<https://distribution.github.io/distribution/spec/auth/jwt/>).
 
 use std::net::SocketAddr;

@@ -1,5 +1,6 @@
-//! Replaces another deploy ramdisk by ours and goes back, with the requests and settings of
-//! docs/platforms/ironic.md: first in the node's `driver_info`, then in ironic.conf.
+//! Replaces another deploy ramdisk by ours and reverts to the other one, with the
+//! requests and settings of docs/platforms/ironic.md: first in the node's
+//! `driver_info`, then in ironic.conf.
 
 use std::time::Instant;
 

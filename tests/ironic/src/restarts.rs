@@ -19,8 +19,8 @@ use super::services::Stop;
 /// How long the conductor is away: long enough for the agent to send heartbeats.
 pub(super) const AWAY: Duration = Duration::from_secs(15);
 
-/// The same for an inspection: longer than ironic-python-agent retries to post its
-/// inventory.
+/// How long the conductor is away during an inspection: longer than ironic-python-agent
+/// retries to post its inventory.
 const AWAY_FOR_LONG: Duration = Duration::from_secs(60);
 
 impl Place {

@@ -223,7 +223,7 @@ impl Place {
     }
 
     /// Ironic keeps the status text of the agent's last heartbeat, as docs/events.md
-    /// says: of one between two commands or during a command.
+    /// says. The heartbeat may be between two commands or during a command.
     async fn kept_status_message(&self, lab: &Lab) -> Result<()> {
         let message = self.node.status_message().await?;
         lab.journal

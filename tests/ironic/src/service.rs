@@ -47,7 +47,8 @@ impl Service {
             .with_context(|| format!("opening {}", path.display()))?;
         let mut command = program::bound_with_its_children(program);
         command.args(arguments);
-        // Python's requests prefers these to the authority that Ironic sets for a session.
+        // Python's requests library prefers these variables to the authority that
+        // Ironic sets for a session.
         for variable in ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"] {
             command.env_remove(variable);
         }

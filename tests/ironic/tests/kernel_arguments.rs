@@ -1,7 +1,7 @@
-//! Passes the documented kernel arguments through Ironic's own parser, as
-//! `kernel_append_params` of a node goes through it (`ironic/common/kernel_parameters.py`,
-//! since 2026-07). It refuses lines that it cannot parse, brings arguments with the same
-//! name together, and drops the quotes around values.
+//! Passes the documented kernel arguments through Ironic's own parser, like the
+//! `kernel_append_params` of a node (`ironic/common/kernel_parameters.py`, since
+//! 2026-07). The parser refuses lines that it cannot parse, groups arguments with the
+//! same name, and drops the quotes around values.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

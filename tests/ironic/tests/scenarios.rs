@@ -107,8 +107,9 @@ scenarios! {
         },
         ..Plan::default()
     };
-    /// Includes a rescue. Not with virtual media: there Ironic switches the node off
-    /// after the agent has handed it over (`RedfishVirtualMediaBoot.clean_up_ramdisk`).
+    /// Includes a rescue. Virtual media are not possible here, because with them Ironic
+    /// switches the node off after the agent has handed it over
+    /// (`RedfishVirtualMediaBoot.clean_up_ramdisk`).
     #[ignore = "no gate: make test-ironic"]
     http_ipxe_uefi: Plan {
         boot: Boot::HttpIpxe,
@@ -175,7 +176,7 @@ scenarios! {
         story: Story::Restarts,
         ..Plan::default()
     };
-    /// Landfall takes the place of another ramdisk, and the other one comes back, as
+    /// Landfall replaces another ramdisk, and then the other one replaces Landfall, as
     /// docs/platforms/ironic.md says: for one node, then for all.
     #[ignore = "no gate: make test-ironic"]
     replacement: Plan {

@@ -1,5 +1,6 @@
-//! The program as the Deployment of a site starts it: with the arguments, variables, user
-//! and probes that kubectl renders, and with the files of a service account.
+//! Runs the program as the Deployment of a site starts it: with the arguments,
+//! variables, user and probes that kubectl renders, and with the files of a service
+//! account.
 //!
 //! There is no kubelet and no container: the program runs in a mount namespace that has
 //! the files of the pod.
@@ -23,8 +24,9 @@ use crate::program::{built_program, get};
 /// The name of the pod, as a Deployment makes it.
 const POD: &str = "landfall-controller-6c9d5f7b84-x7k2p";
 
-/// Mounts what a pod has, and becomes the program as the user of the pod. A directory of
-/// root's may hide the program from that user, so it is mounted, too.
+/// Mounts the files that a pod has, and runs the program as the user of the pod. The
+/// program may be in a directory that only root can enter, so the program is mounted,
+/// too.
 const IN_POD: &str = r#"
 set -eu
 program=$1 user=$2

@@ -77,8 +77,8 @@ async fn secrets() -> Result<()> {
     copy.stop().await
 }
 
-/// A slip in the resource names another program's Secret. An owner would let Kubernetes
-/// delete it together with the resource.
+/// By mistake the resource names another program's Secret. With an owner reference,
+/// Kubernetes would delete this Secret together with the resource.
 #[tokio::test]
 async fn a_secret_of_another_program() -> Result<()> {
     let cluster = Cluster::start().await?;
@@ -91,7 +91,8 @@ async fn a_secret_of_another_program() -> Result<()> {
     let secret = cluster.secrets().get("pull").await?;
     assert_eq!(secret.metadata.labels, None);
     assert_eq!(secret.metadata.owner_references, None);
-    // It gets a network after all. Nothing reports that, so the controller looks again.
+    // Now the Secret gets a network. Nothing reports that to the controller, so it
+    // looks again.
     cluster
         .put_secret("pull", "nmstate", &crate::nmstate("192.0.2.50"))
         .await?;
@@ -159,7 +160,8 @@ async fn names() -> Result<()> {
     copy.stop().await
 }
 
-/// The status of an older or of another program, with a definition that permits it.
+/// A status that an older version or another program has written, with a definition
+/// that permits it.
 #[tokio::test]
 async fn a_status_of_unexpected_types() -> Result<()> {
     let cluster = Cluster::start().await?;

@@ -54,8 +54,8 @@ async fn an_iso_with_the_network_of_its_secret() -> Result<()> {
     copy.stop().await
 }
 
-/// Everything that a client of the API can see while the Secret changes: no status
-/// names a URL as ready after the image behind it has gone.
+/// Watches everything that a client of the API can see while the Secret changes. No
+/// status names a URL as ready after the image behind it has gone.
 #[tokio::test]
 async fn a_url_never_outlives_its_image() -> Result<()> {
     use futures_util::StreamExt as _;

@@ -17,8 +17,8 @@ pub const CONTROLLER_USER: &str =
 /// Longest wait for a start. A busy machine needs a minute.
 const START: Duration = Duration::from_secs(240);
 
-/// etcd and kube-apiserver on free ports of the loopback address. They end with the
-/// value.
+/// etcd and kube-apiserver on free ports of the loopback address. They end when this
+/// value is dropped.
 pub struct ApiServer {
     directory: TempDir,
     program: PathBuf,
@@ -105,8 +105,8 @@ impl ApiServer {
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={}", self.port),
-            // Else it takes the address of the default route, and the lab has none.
-            // Nobody uses the address.
+            // Without this option, kube-apiserver uses the address of the default
+            // route, and the lab has none. Nobody uses the address.
             "--advertise-address=192.0.2.1".to_owned(),
             "--endpoint-reconciler-type=none".to_owned(),
             "--cert-dir=certificates".to_owned(),

@@ -20,8 +20,8 @@ pub fn name(number: usize) -> String {
     format!("host-{number:05}")
 }
 
-/// Creates resources. Each one whose number is a multiple of `every` names a Secret;
-/// 0: none does.
+/// Creates resources. Each resource whose number is a multiple of `every` names a
+/// Secret. If `every` is 0, none does.
 ///
 /// # Errors
 /// If the API server refuses one.

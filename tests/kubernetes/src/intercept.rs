@@ -14,8 +14,8 @@ use crate::api_server::ApiServer;
 
 /// Stands between a client and the API server.
 pub(crate) trait Intercept: Clone + Send + Sync + 'static {
-    /// The answer to a request, of which `send` gives the answer of the API server. That sends
-    /// nothing before somebody polls it.
+    /// The answer to a request. `send` returns a future for the API server's answer.
+    /// The future sends the request only when somebody polls it.
     fn call<T: Send + 'static>(
         &self,
         request: Request<Body>,

@@ -22,8 +22,8 @@ struct Form {
 
 #[derive(Debug)]
 pub enum Comparison {
-    /// Both sides mean the same, without the arguments that these rules
-    /// ([`RULES`](crate::departures::RULES)) removed.
+    /// Both sides mean the same. Holds the rules ([`RULES`](crate::departures::RULES))
+    /// that removed arguments before the comparison.
     Equal(Vec<&'static str>),
     /// The generator crashes, or drops a profile because arguments contradict each
     /// other. Landfall drops only the field that does not fit.
@@ -80,7 +80,7 @@ pub fn compare(line: &[String], generator: &Generator) -> Result<Comparison> {
     })
 }
 
-/// Why an argument is not compared if NetworkManager drops a profile because of
+/// The reason not to compare an argument if NetworkManager drops a profile because of
 /// it.
 const LOST: &str = "NetworkManager drops the whole profile; Landfall drops the field that does \
                     not fit, or the argument, with a warning";
@@ -168,9 +168,9 @@ fn of_keyfiles(plan: &NetworkPlan) -> Vec<Value> {
         .collect()
 }
 
-/// Removes what keyfiles of the installed system do not contain. They do not say
-/// how many devices they are for or how long to wait, and there is none for "every
-/// other device": NetworkManager decides all of that. Route destinations have no
+/// Removes values that the keyfiles of the installed system do not contain. Keyfiles do
+/// not say how many devices they are for or how long to wait, and no keyfile is for
+/// "every other device": NetworkManager decides all of that. Route destinations have no
 /// bits set behind the prefix, as in the kernel.
 fn as_keyfiles_say(interfaces: Vec<Value>) -> Vec<Value> {
     let mut kept = Vec::new();

@@ -23,8 +23,8 @@ pub struct Generated {
     /// Seconds to wait for a carrier.
     pub carrier_timeout: Option<u64>,
     pub profiles: Vec<Keyfile>,
-    /// Why other profiles are missing, one message per line, such as `ipv6.dns:
-    /// this property is not allowed for 'method=disabled'`.
+    /// Why some profiles are missing, one message per line, such as `ipv6.dns: this
+    /// property is not allowed for 'method=disabled'`.
     pub lost: Vec<String>,
 }
 

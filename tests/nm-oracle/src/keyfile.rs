@@ -45,9 +45,8 @@ impl Keyfile {
         self.get(section, key) == Some("true")
     }
 
-    /// The profile as an interface in normal form. The member `last_choice` is
-    /// added: true if the priority of the profile is below its writer's usual
-    /// priority.
+    /// The profile as an interface in normal form. Adds the member `last_choice`: true
+    /// if the priority of the profile is below its writer's usual priority.
     pub fn interface(
         &self,
         usual_priority: i64,

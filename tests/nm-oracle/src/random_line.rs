@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::BoxedStrategy;
 
-// `|` separates the entries of a list. Simple texts come first, because a failing line shrinks
-// towards the front of each list.
+// `|` separates the entries of a list. Simple texts come first, because proptest
+// shrinks a failing line towards the front of each list.
 
 const DEVICES: &str = "\
     eth0|eth1|ens3|52-54-00-00-00-01|52-54-00-00-00-02|bond0|br0|team0|vlan5|bond0.5|ib0|\

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 /// The default of Ironic's `[agent]command_timeout`.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 
-/// The default of Ironic's `[agent]max_command_attempts`. Only connection
-/// errors are retried.
+/// The default of Ironic's `[agent]max_command_attempts`. The conductor retries only
+/// after connection errors.
 const ATTEMPTS: usize = 3;
 
 const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
@@ -36,8 +36,8 @@ impl Command {
             .keys()
             .map(String::as_str)
             .collect();
-        // The members that a command must have, and no others: a client of Ironic's API
-        // sees them unchanged.
+        // A command must have exactly these members: a client of Ironic's API sees them
+        // unchanged.
         const MEMBERS: [&str; 5] = [
             "command_error",
             "command_name",
@@ -83,7 +83,7 @@ pub fn trusting(verify_ca: &str) -> Result<Client> {
     roots
         .add(certificate)
         .context("agent_verify_ca as trust anchor")?;
-    // Only TLS 1.3 is offered: the strictest value of Ironic's
+    // The client offers only TLS 1.3: the strictest value of Ironic's
     // `[agent]tls_minimum_version`.
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = ClientConfig::builder_with_provider(provider)

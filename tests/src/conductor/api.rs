@@ -19,8 +19,8 @@ use super::{PORT, Shared};
 use crate::lab::HOST_V4;
 use version::{MAXIMUM, MINIMUM};
 
-/// In bytes: the size limit of a body. Inspection data contain logs, and Ironic
-/// itself sets no limit.
+/// In bytes: the size limit of a body. Inspection data contain logs, so the limit is
+/// high. Ironic itself sets no limit.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {

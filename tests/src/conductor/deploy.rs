@@ -57,8 +57,8 @@ pub(super) async fn drive(shared: Arc<Shared>, mut heartbeats: mpsc::Receiver<()
 
 fn client(shared: &Shared) -> Result<AgentClient> {
     let memory = shared.memory();
-    // An accepted heartbeat has a URL and the token, and the certificate unless the
-    // agent left it out.
+    // An accepted heartbeat has a URL, the token, and the certificate, unless the agent
+    // left the certificate out.
     let (Some(url), Some(ca), Some(token)) =
         (&memory.callback_url, &memory.verify_ca, &memory.token)
     else {
@@ -260,8 +260,8 @@ async fn install_bootloader(shared: &Shared, agent: &AgentClient, uuids: &Value)
     bail!("{NAME}: no end after {POLL_LIMIT} polls")
 }
 
-/// Collects the agent's logs, as with `[agent]deploy_logs_collect =
-/// on_failure`. An agent without this command is tolerated.
+/// Collects the agent's logs, as with `[agent]deploy_logs_collect = on_failure`. An
+/// agent without this command is no error.
 async fn collect_logs(shared: &Shared) {
     let Ok(agent) = client(shared) else { return };
     shared.note("command log.collect_system_logs");

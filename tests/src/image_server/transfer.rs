@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until};
 use super::Shared;
 use crate::journal::Source;
 
-/// In bytes: how much is sent at a time. This is small enough for a steady rate
-/// and exact cuts.
+/// In bytes: the number of bytes that the server sends at a time. This is small enough
+/// for a steady rate and exact cuts.
 const CHUNK: usize = 16 * 1024;
 
 /// One answer on its way.

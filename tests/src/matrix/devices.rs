@@ -1,8 +1,8 @@
-//! Rows whose guest has many disk controllers and network cards. The inventory must have
-//! them.
+//! Rows whose guest has many disk controllers and network cards. The inventory must
+//! contain all of them.
 //!
-//! The network of each card is QEMU's own, in which it answers by DHCP. An address proves
-//! that the driver of the card sends and receives.
+//! Each card is on a network of its own, in which QEMU answers by DHCP. An address
+//! proves that the driver of the card sends and receives.
 
 use std::time::Duration;
 
@@ -96,8 +96,8 @@ impl Devices {
             kernel: self.kernel,
             module_set: self.module_set,
             network: Network::Given("ip=dhcp"),
-            // The inventory comes when all NICs have an address. It has the USB NIC, whose
-            // driver is that of a BMC's.
+            // The agent sends the inventory when all NICs have an address. The
+            // inventory contains the USB NIC, whose driver is also that of a BMC's NIC.
             more_arguments: "landfall.bmc_nics=1 ipa-inspection-dhcp-all-interfaces=1 \
                              ipa-inspection-dhcp-wait-timeout=180",
             ..Plan::default()

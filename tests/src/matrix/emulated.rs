@@ -124,8 +124,8 @@ impl Placed {
         self.device.is_nic()
     }
 
-    /// QEMU's options for it, each with its value. A disk has its content in the file
-    /// `content`.
+    /// QEMU's options for this device, each with its value. The content of a disk is in
+    /// the file `content`.
     pub(super) fn options(&self, content: &Path) -> Vec<(&'static str, String)> {
         let number = self.number;
         let Emulated { name, kind } = self.device;
@@ -195,8 +195,8 @@ impl Placed {
         }
     }
 
-    /// A part of a disk's name in /dev/disk/by-path. `None` for an SD card, which has no
-    /// such name: udev's path_id knows no transport above it.
+    /// A part of a disk's name in /dev/disk/by-path. `None` for an SD card: it has no
+    /// such name, because udev's path_id does not know its transport.
     pub(super) fn path_part(&self) -> Option<String> {
         match self.device.kind {
             Kind::SdController => None,

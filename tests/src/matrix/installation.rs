@@ -62,8 +62,8 @@ impl Installation {
         })
     }
 
-    /// Machines with aarch64 have UEFI. Debian has one kernel for all of them, the generic
-    /// one, and the network tree has no iPXE for them.
+    /// Machines with aarch64 have UEFI. Debian has only the generic kernel for them,
+    /// and the network tree has no iPXE for them.
     pub(super) fn is_possible_on_aarch64(self) -> bool {
         self.firmware == Firmware::Uefi
             && self.kernel == Kernel::Generic

@@ -1,10 +1,10 @@
 //! Chooses between KVM and emulation.
 //!
-//! That `/dev/kvm` exists proves little. In some containers and nested machines
-//! the first guest instruction never returns. In others SeaBIOS runs, and the
-//! guest hangs when it leaves real mode: OVMF and Linux print nothing. So two
-//! guests have to end by themselves: a boot sector of two instructions, which
-//! takes little time to fail, and the kernel of the tests.
+//! The existence of `/dev/kvm` proves little. In some containers and nested machines
+//! the first guest instruction never returns. In others SeaBIOS runs, and the guest
+//! hangs when it leaves real mode: OVMF and Linux print nothing. So two guests have to
+//! end by themselves: a boot sector of two instructions, which fails quickly, and the
+//! kernel of the tests.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::{artifacts, program};
 /// A boot sector that writes 0x21 to port 0xf4 (`mov al,21h; out f4h,al; hlt`).
 const PROBE_CODE: [u8; 5] = [0xb0, 0x21, 0xe6, 0xf4, 0xf4];
 
-/// The exit code of QEMU after that: the device isa-debug-exit ends QEMU with
-/// `value << 1 | 1`.
+/// The exit code of QEMU after the boot sector's write: the device isa-debug-exit ends
+/// QEMU with `value << 1 | 1`.
 const PROBE_EXIT: i32 = 0x21 << 1 | 1;
 
 /// The time limit of the boot sector. A working KVM takes a fraction of a

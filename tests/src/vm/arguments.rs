@@ -106,13 +106,13 @@ fn firmware(machine: &Machine, list: &mut Arguments) {
 
 /// The boot index of a device.
 ///
-/// SeaBIOS keeps no boot order across a reset, so QEMU tells it to try the disks
-/// first. OVMF gets no order from QEMU: its order is in its variables, and the
-/// tests check that the agent's entry comes first after a reset. With a direct boot
-/// QEMU uses the first place for its kernel.
+/// SeaBIOS keeps no boot order across a reset, so QEMU tells it to try the disks first.
+/// OVMF gets no order from QEMU: its order is in its variables, and the tests check
+/// that the agent's entry comes first after a reset. With a direct boot, QEMU itself
+/// uses the first position for the kernel.
 ///
-/// `rank` is the device's position in that order: the disks first, from 0, then the
-/// boot medium or the NICs.
+/// `rank` is the device's position in this boot order: the disks first, from 0, then
+/// the boot medium or the NICs.
 fn boot_index(machine: &Machine, rank: usize) -> String {
     let stick = matches!(machine.boot, Boot::UsbStick(_));
     let place = match (machine.firmware, &machine.boot) {

@@ -1,8 +1,8 @@
 //! Reads the text on the picture of a graphic console.
 //!
-//! With UEFI, and on most BMCs, the kernel draws characters on a framebuffer, so no memory
-//! holds them. Each character is a cell of 8 by 16 pixels of two colours, whose pattern
-//! is a glyph of the kernel's font.
+//! With UEFI, and on most BMCs, the kernel draws characters on a framebuffer, so no
+//! memory holds the characters. Each character is a cell of 8 by 16 pixels in two
+//! colours. The pattern of the cell is a glyph of the kernel's font.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Read as _;
@@ -15,14 +15,15 @@ use flate2::read::GzDecoder;
 const WIDTH: usize = 8;
 const HEIGHT: usize = 16;
 
-/// Stands for a cell that has no glyph of the font, such as the one under the cursor.
+/// Replaces a cell that matches no glyph of the font, such as the cell under the
+/// cursor.
 const UNKNOWN: char = '\u{fffd}';
 
 /// The rows of a character. The highest bit is the pixel on the left.
 type Glyph = [u8; HEIGHT];
 
-/// The glyphs in which the kernel's font (`lib/fonts/font_8x16.c`) differs from Debian's
-/// file of the same VGA font.
+/// The glyphs that differ between the kernel's font (`lib/fonts/font_8x16.c`) and
+/// Debian's file of the same VGA font.
 const OF_THE_KERNEL: [(char, Glyph); 5] = [
     ('\'', [0, 48, 48, 48, 96, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
     ('`', [0, 48, 24, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),

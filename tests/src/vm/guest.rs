@@ -51,8 +51,8 @@ pub struct Guest {
     pid: Pid,
     serial: ChildStdin,
     qmp: Qmp,
-    /// The task that ends after the process, when the last console line has been
-    /// recorded.
+    /// The task that records the console. It ends after the process, when it has
+    /// recorded the last line.
     ended: JoinHandle<()>,
 }
 
@@ -68,8 +68,8 @@ impl Guest {
         Self::start_with(lab, machine, HOST, &options).await
     }
 
-    /// Starts one of several hosts side by side. Its console and its machine are
-    /// [`Source::Host`] of this number.
+    /// Starts one of several hosts that run in parallel. The source of its console's
+    /// and its machine's events is [`Source::Host`] with this number.
     pub async fn start_host(lab: &Lab, machine: &Machine, number: u8) -> Result<Self> {
         let source = Source::Host(number);
         let voice = Voice {
@@ -323,8 +323,8 @@ impl Guest {
         let how = if hangs { "hangs" } else { "answers again" };
         self.journal
             .record(Source::Machine, format!("disk {index} {how}"));
-        // In bytes per second. QEMU starts a request when the rate allows for the
-        // requests before it.
+        // In bytes per second. QEMU starts a request when the requests before it fit
+        // into the rate.
         let (rate, none) = (u8::from(hangs), 0);
         let limits = json!({
             "device": format!("disk{index}"),

@@ -3,8 +3,8 @@
 /// The begin of the status screen.
 const STATUS_TITLE: &str = " Landfall ";
 
-/// Rows of characters, of one screen or of the whole memory of a VGA text console, in which
-/// the driver scrolls by moving the screen.
+/// Rows of characters, either of one screen or of the whole memory of a VGA text
+/// console. In this memory the driver scrolls by moving the start of the screen.
 pub(super) struct ScreenText {
     pub(super) columns: usize,
     /// The number of rows of one screen.

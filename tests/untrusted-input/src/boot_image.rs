@@ -8,7 +8,7 @@ use landfall_ext4::FileSystem;
 const LIMIT: u64 = 1 << 20;
 
 /// Opens an ext4 file system, reads it, and changes it as the builder does. The
-/// checksums are switched off, because a fuzzer cannot guess one.
+/// checksums are switched off, because a fuzzer cannot guess a checksum.
 pub fn ext4(data: &[u8]) {
     let mut data = data.to_vec();
     // s_feature_ro_compat: metadata_csum and gdt_csum.

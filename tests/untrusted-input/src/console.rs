@@ -19,8 +19,9 @@ pub fn serial_port_table(data: &[u8]) {
     }
 }
 
-/// The first byte is the width of the terminal, the second one the number of NICs. The
-/// keys in the rest go into the network form. A closed form is opened again.
+/// Types keys into the network form. The first byte is the width of the terminal, the
+/// second byte the number of NICs, and the rest are the keys. A form that closes is
+/// opened again.
 pub fn keys(data: &[u8]) {
     let [width, nics, bytes @ ..] = data else {
         return;
@@ -67,7 +68,8 @@ fn decoded(bytes: &[u8]) -> Vec<Key> {
     keys
 }
 
-/// The form of a machine that booted with a VLAN and a second NIC. Every other length of the arguments is refused.
+/// The form of a machine that booted with a VLAN and a second NIC. It refuses arguments
+/// whose length is odd.
 fn form(nics: u8, tried: Sender<String>) -> NetworkForm {
     let nics = (0..nics).map(|number| OfferedNic {
         name: format!("eth{number}"),

@@ -22,8 +22,8 @@ use landfall_download::signature::{ImageSignature, SigningKey, built_in_keys};
 use landfall_download::{checksum_file, resume};
 use uuid::Uuid;
 
-/// In bytes: how much of one input is unpacked, which is the head of an image
-/// and some data after it.
+/// In bytes: the limit for unpacking one input. It covers the head of an image and some
+/// data after it.
 const UNPACKED_LIMIT: u64 = 4 << 20;
 
 /// Unpacks a downloaded image and inspects its head.
@@ -60,8 +60,8 @@ pub fn unpack(data: &[u8]) {
     };
     let whole = unpack_in(packed, 64 << 10, 64 << 10);
     let parts = unpack_in(packed, 1 + usize::from(chunk), 1 + 16 * usize::from(read));
-    // Compare only up to the limit: beyond it one of the two may have met an error
-    // that the other has not.
+    // Compare only if both are below the limit: beyond the limit one of them may have
+    // met an error that the other has not met.
     let limited = [&whole, &parts]
         .into_iter()
         .flatten()
@@ -83,8 +83,8 @@ fn unpack_in(packed: &[u8], chunk: usize, read: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// Reads a qcow2 file: its header, tables and compressed clusters, in the order of
-/// the file. The disk inside is kept in memory, so larger disks are left out.
+/// Reads a qcow2 file: its header, tables and compressed clusters, in the order of the
+/// file. The reader keeps the disk inside it in memory, so larger disks are left out.
 pub fn qcow2(data: &[u8]) {
     struct Nowhere(u64);
     impl Sink for Nowhere {

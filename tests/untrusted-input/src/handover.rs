@@ -11,9 +11,9 @@ use landfall_handover::{
     grub_words, kernel_args,
 };
 
-/// Edits a boot loader entry. The first two lines hold the arguments to append and
-/// to delete. If GRUB can read the entry before the edit, it must be able to
-/// afterwards.
+/// Edits a boot loader entry. The first two lines hold the arguments to append and to
+/// delete. If GRUB can read the entry before the edit, GRUB must also be able to read
+/// it afterwards.
 pub fn bls_entry(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.splitn(3, '\n');
@@ -83,9 +83,8 @@ pub fn grub_environment(data: &[u8]) {
     }
 }
 
-/// Reads the entry that GRUB would boot, and after a NUL the script of the
-/// first boot. GRUB expands variables and quotes, so neither may reach the
-/// kernel.
+/// Reads the entry that GRUB would boot, and the script of the first boot, which
+/// follows a NUL. GRUB expands variables and quotes, so neither may reach the kernel.
 pub fn grub_choice(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (entry, script) = text.split_once('\0').unwrap_or((&*text, ""));

@@ -78,8 +78,8 @@ pub fn ata_identify(data: &[u8]) {
     let _ = disk_query::bytes(&text);
 }
 
-/// Reads an LLDP frame without its Ethernet header. The agent must believe its own
-/// parser: it reads the frame as in a child, and checks the answer.
+/// Reads an LLDP frame without its Ethernet header, as the agent's parser does in its
+/// child process. The agent checks the answer of the parser and must accept it.
 pub fn lldp(data: &[u8]) {
     /// The agent receives no longer ones.
     const LONGEST: usize = 1600;

@@ -1,9 +1,10 @@
-//! One function for each kind of input from outside. It passes the bytes to the
-//! parser of that input and checks what the parser promises. A fuzz target of
-//! `tests/fuzz/targets` calls it; the tests of this crate call it with every seed.
+//! There is one function for each kind of input from outside. The function passes the
+//! bytes to the parser of that input and checks the guarantees of the parser. A fuzz
+//! target of `tests/fuzz/targets` calls it, and the tests of this crate call it with
+//! every seed.
 //!
-//! If a format has a checksum, the function corrects it first: a fuzzer cannot
-//! guess one, so it would never reach the code behind the check.
+//! If a format has a checksum, the function corrects it first: a fuzzer cannot guess a
+//! checksum, so it would never reach the code behind the check.
 
 mod boot_image;
 mod console;

@@ -1,5 +1,5 @@
-//! Kernel modules, their index, the archive that holds them, the packages that they come
-//! from, the kernel, and the stub of a single file.
+//! Kernel modules, their index, the archive that holds them, the packages that contain
+//! them, the kernel, and the stub of a single-file image.
 
 use std::io::{self, Cursor};
 

@@ -1,5 +1,4 @@
-//! Fuzz functions for messages from hosts on the link that nobody has
-//! authenticated.
+//! Fuzz functions for messages from unauthenticated hosts on the link.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -16,8 +15,8 @@ use landfall_network_plan::MacAddr;
 pub fn dhcp(data: &[u8]) {
     let _ = datagram::payload(data);
     let _ = conflict::claimant(data, [192, 0, 2, 1].into());
-    // Take transaction ID and hardware address from the input itself. They only
-    // identify whose answer it is.
+    // Take the transaction ID and the hardware address from the input itself. They only
+    // identify the client that the answer is for.
     let transaction = data.get(4..8).and_then(|bytes| bytes.try_into().ok());
     let mac = data.get(28..34).and_then(|bytes| bytes.try_into().ok());
     let (Some(transaction), Some(mac)) = (transaction, mac) else {
@@ -33,9 +32,9 @@ pub fn dhcp(data: &[u8]) {
     }
 }
 
-/// Reads a DHCPv6 message that any host may send to the client's port.
-/// Transaction ID and identity come from the input itself: they only identify
-/// whose answer it is.
+/// Reads a DHCPv6 message that any host may send to the client's port. Transaction ID
+/// and identity come from the input itself: they only identify the client that the
+/// answer is for.
 pub fn dhcpv6(data: &[u8]) {
     let Some((mac, message)) = data.split_first_chunk::<6>() else {
         return;

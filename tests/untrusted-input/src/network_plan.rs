@@ -23,8 +23,8 @@ pub fn embedded_host(data: &[u8]) {
     let _ = Choice::for_boot(&embedded, None, &NetArgs::default());
 }
 
-/// Reads NetworkManager's profiles; a line `@` separates two of them. What the plan
-/// writes can be read again.
+/// Reads NetworkManager's profiles. A line `@` separates two profiles. The parser must
+/// be able to read the files that the plan writes.
 pub fn keyfile(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let files = text.split("\n@\n").enumerate();

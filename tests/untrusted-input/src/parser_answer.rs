@@ -1,5 +1,5 @@
-//! A fuzz function for answers of a parser in a child process, which what it parses may
-//! have taken over.
+//! A fuzz function for the answers of a parser in a child process. The parsed data may
+//! have taken over the child.
 
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -14,13 +14,14 @@ use landfall_settings::{ConfigFiles, ConfigParser, IgnitionParts, Settings};
 use crate::hardware::check_frame;
 use crate::settings::read_parts;
 
-/// In bytes: less than the buffer of a socket, so that one thread can be both ends.
+/// In bytes: less than the buffer of a socket, so that one thread can be both ends of
+/// the connection.
 const MOST: usize = 64 << 10;
 /// The largest file that the agent wants, in bytes.
 const LARGEST_FILE: u32 = 64;
 
-/// The first byte chooses the parser. The rest is what its child sends from its start on,
-/// whatever it is asked.
+/// The first byte chooses the parser. The rest is everything that the parser's child
+/// sends, whatever the agent requests.
 pub fn parser_answer(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else {
         return;

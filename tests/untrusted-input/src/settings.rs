@@ -21,8 +21,8 @@ pub fn config_file(data: &[u8]) {
     let _ = params.inspection_urls();
 }
 
-/// The input is an Ignition config. What the agent takes from it goes into the parsers
-/// that read it at boot.
+/// The input is an Ignition config. The parts that the agent takes from it are passed
+/// to the parsers that read them at boot.
 pub fn config_ign(data: &[u8]) {
     if let Ok(config) = ConfigIgn::read(data) {
         read_parts(&config);

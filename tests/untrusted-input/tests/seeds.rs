@@ -1,6 +1,6 @@
 //! Runs every function with the seeds of the fuzz targets and with damaged copies of
-//! them, in seconds and without a sanitizer: every change runs this, `make fuzz`
-//! goes deeper.
+//! them, in seconds and without a sanitizer. Every change runs these tests; `make fuzz`
+//! tests more thoroughly.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

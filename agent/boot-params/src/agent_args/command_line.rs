@@ -11,8 +11,8 @@ use crate::nearest_name::nearest;
 use crate::setting::{Origin, Setting};
 
 impl BootParams {
-    /// Reads a command line. If an argument cannot be parsed, adds a warning and the
-    /// default of its setting applies.
+    /// Reads a command line. If an argument cannot be parsed, adds a warning and keeps
+    /// the default of the setting.
     pub fn from_command_line(line: &CommandLine) -> BootParams {
         let mut params = BootParams::default();
         params.read_command_line(line);
@@ -87,8 +87,8 @@ impl BootParams {
         }
     }
 
-    /// No other program uses the prefixes `ipa-` and `landfall.`, so an unknown
-    /// name is most likely a typo. The value stays out of the warning, since it may
+    /// No other program uses the prefixes `ipa-` and `landfall.`, so an unknown name is
+    /// most likely a typo. The warning does not contain the value, since the value may
     /// be a secret.
     fn report_unknown(&mut self, line: &CommandLine) {
         let known = || all_names().filter_map(|names| names.argument);

@@ -59,8 +59,8 @@ impl BootParams {
     }
 
     /// The file may also contain options of oslo.config itself and of other OpenStack
-    /// libraries. So this reports only names that closely resemble an option of the
-    /// agent.
+    /// libraries. So this function reports only names that closely resemble an option
+    /// of the agent.
     fn report_mistyped(&mut self, path: &str, values: &BTreeMap<String, String>) {
         let unknown = values.keys().filter(|name| names_option(name).is_none());
         for name in unknown.take(MAX_UNKNOWN) {

@@ -9,9 +9,9 @@ pub struct IgnoredSetting {
     pub names: Names,
     /// What it means in Ironic's agent.
     pub meaning: &'static str,
-    /// Why the setting is not needed: what this agent does in any case. `None` if this
-    /// agent does not support the setting; the agent then reports a given value, which
-    /// matters most for security settings.
+    /// What this agent does in any case, so that the setting is not needed. `None` if
+    /// this agent does not support the setting. The agent then warns if a value is
+    /// given, which matters most for security settings.
     pub instead: Option<&'static str>,
 }
 

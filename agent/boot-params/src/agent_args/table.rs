@@ -27,7 +27,8 @@ fn words(list: &[&str]) -> Vec<String> {
 
 /// The table of all settings that have an effect. Each line gives a field of
 /// [`BootParams`], its type, its names and its default. The macro generates the struct,
-/// the readers and the list from the table, so that no setting is missing in one of them.
+/// the readers and the list from the table, so that each of them contains every
+/// setting.
 macro_rules! boot_params {
     ($($(#[doc = $doc:literal])* $field:ident: $type:ty = $names:expr, $default:expr;)*) => {
         /// The agent's settings, with every default filled in. Meanings and
@@ -99,7 +100,9 @@ boot_params! {
     api_url: Option<ServiceUrls> = both("ipa-api-url", "api_url"), None;
     /// Search for Ironic by multicast DNS if no URL is given.
     use_mdns: bool = both("ipa-use-mdns", "mdns.use_mdns"), false;
-    /// Where the agent posts the inventory: one or more URLs, or `mdns`. Without it the agent inspects only if `ipa-api-url` and `ipa-inspection-collectors` are given.
+    /// Where the agent posts the inventory: one or more URLs, or `mdns`. Without a
+    /// value the agent inspects only if `ipa-api-url` and `ipa-inspection-collectors`
+    /// are given.
     inspection_callback_url: Option<ServiceUrls> = both("ipa-inspection-callback-url", "inspection_callback_url"), None;
     /// Collectors of the inspection, in order.
     inspection_collectors: Vec<String> = both("ipa-inspection-collectors", "inspection_collectors"), words(&["default", "logs"]);

@@ -59,8 +59,8 @@ impl<'a> Reader<'a> {
             .ok()
     }
 
-    /// The old installer also accepted a path, and required `skip` for a system
-    /// without a config.
+    /// The place of the Ignition config; `None` for `skip`. The old installer also
+    /// accepted a path, and required `skip` to install a system without a config.
     pub fn ignition(&mut self) -> Option<IgnitionPlace> {
         let token = self.line.last(IGNITION_URL)?;
         match token.value_or_empty() {

@@ -14,14 +14,14 @@ pub enum DeviceSpec {
     /// The hardware address of an InfiniBand port.
     Infiniband(InfinibandAddr),
     /// A text that is neither a name nor an address. NetworkManager then applies the
-    /// argument to the first profile, or creates a profile that fits any device.
+    /// argument to the first profile, or creates a profile that matches any device.
     Invalid(String),
 }
 
 impl DeviceSpec {
-    /// Distinguishes names from addresses. As in NetworkManager, every text that is a
-    /// valid interface name is taken as a name; a full Ethernet address is too long
-    /// for a name.
+    /// Distinguishes names from addresses. As in NetworkManager, any text that is a
+    /// valid interface name counts as a name. A full Ethernet address is too long for a
+    /// name.
     pub fn parse(text: &str) -> DeviceSpec {
         if is_interface_name(text) {
             return DeviceSpec::Name(text.to_owned());
@@ -32,7 +32,7 @@ impl DeviceSpec {
     }
 
     /// Parses the device of an argument and warns if the text is neither a name nor an
-    /// address. `None` if the caller must ignore the argument.
+    /// address. Returns `None` if the caller must ignore the argument.
     pub(super) fn parse_reporting(
         text: &str,
         token: &Token,

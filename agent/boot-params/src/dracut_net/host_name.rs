@@ -3,8 +3,8 @@
 /// HOST_NAME_MAX of Linux.
 const MAX: usize = 64;
 
-/// True for labels of letters, digits and inner hyphens, joined by dots. An IPv4
-/// address is accepted, as in NetworkManager.
+/// True if the text consists of labels joined by dots, and each label of letters,
+/// digits and inner hyphens. An IPv4 address is accepted, as in NetworkManager.
 pub fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         !label.is_empty()

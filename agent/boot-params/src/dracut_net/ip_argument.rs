@@ -22,7 +22,7 @@ use crate::ip_prefix::{IpPrefix, longest_prefix};
 pub struct IpArgument {
     /// The argument as written on the command line.
     pub text: String,
-    /// The device; `None` if the argument names none. If the device cannot exist,
+    /// The device; `None` if the argument names no device. If the device cannot exist,
     /// only the host name of the argument takes effect.
     pub device: Option<DeviceSpec>,
     /// How the interface gets addresses in addition to the static one.
@@ -244,8 +244,8 @@ fn with_length(
     }
 }
 
-/// The prefix length: the position of the last bit of the mask that is 1. Bits before it
-/// that are 0 count as 1, as in NetworkManager.
+/// The prefix length: the position of the last 1 bit of the mask. Any 0 bits before it
+/// count as 1, as in NetworkManager.
 fn mask_length(mask: Ipv4Addr, complain: &mut Complaints<'_>) -> u8 {
     let length = (32 - mask.to_bits().trailing_zeros()) as u8;
     if mask.to_bits().leading_ones() != u32::from(length) {

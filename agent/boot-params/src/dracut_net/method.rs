@@ -36,7 +36,8 @@ impl IpMethod {
     }
 
     /// Parses a list of methods, which dracut tries one after the other. Here a list is
-    /// valid only if it means the same as one method, or as DHCP for both families.
+    /// valid only if it has the same meaning as a single method, or as DHCP for both
+    /// families.
     fn parse_list(text: &str) -> Option<IpMethod> {
         let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
         let mut methods = words.map(IpMethod::parse).collect::<Option<Vec<_>>>()?;

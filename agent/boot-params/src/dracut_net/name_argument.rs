@@ -4,10 +4,10 @@ use super::device::is_interface_name;
 use crate::cmdline::Token;
 use crate::mac::MacAddr;
 
-/// One `ifname=NAME:MAC`: gives this name to the NIC with this address. The
-/// argument is dracut's (`parse-ifname-opts`), which writes a udev rule for it.
-/// Neither NetworkManager nor the network plan reads it: the code that names the
-/// NICs applies it.
+/// One `ifname=NAME:MAC`: gives this name to the NIC with this address. The argument is
+/// dracut's (`parse-ifname-opts`), and dracut writes a udev rule for it. Neither
+/// NetworkManager nor the network plan reads the argument: the code that names the NICs
+/// applies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameArgument {
     /// The argument as written on the command line.
@@ -35,9 +35,10 @@ impl NameArgument {
         found
     }
 
-    /// Adds the argument to those before it. If two arguments have the same
-    /// address, the later one takes effect, as with udev's rules. Two NICs cannot
-    /// have the same name.
+    /// Adds the argument to the earlier ones. If two arguments have the same address,
+    /// the later one takes effect, as with udev's rules. If two arguments give the same
+    /// name to different addresses, the later one is ignored with a warning, because
+    /// two NICs cannot have the same name.
     pub(super) fn add_to(self, list: &mut Vec<NameArgument>, warnings: &mut Vec<String>) {
         let taken = |known: &&NameArgument| known.name == self.name && known.mac != self.mac;
         if let Some(known) = list.iter().find(taken) {

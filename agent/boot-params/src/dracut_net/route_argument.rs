@@ -19,7 +19,7 @@ pub struct RouteArgument {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteFields {
-    /// The network as written: bits after the prefix may be set. If no prefix is
+    /// The network as written: bits after the prefix may be set. If no prefix length is
     /// written, the route is for one host.
     pub destination: IpPrefix,
     /// The next hop; `None`: the network is on the link.
@@ -58,8 +58,8 @@ impl RouteFields {
                 Some(text.parse::<IpAddr>().map_err(expected)?)
             }
         };
-        // If no network is written, NetworkManager takes the all-zero address with
-        // its full prefix length.
+        // If no network is written, NetworkManager uses the all-zero address with its
+        // full prefix length.
         let nothing = match via {
             Some(IpAddr::V4(_)) => "0.0.0.0",
             Some(IpAddr::V6(_)) => "::",

@@ -8,8 +8,8 @@ const DHCP: u32 = 90;
 /// How long to wait for the second address family once the first one is up.
 const IP_REQUIRED_MS: u32 = 20_000;
 
-/// The longest time that NetworkManager stores, in seconds or milliseconds as the
-/// argument requires. `infinity` stands for this value.
+/// The longest time that NetworkManager stores, in seconds or milliseconds, depending
+/// on the argument. `infinity` stands for this value.
 pub(super) const LONGEST: u32 = i32::MAX as u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,8 @@ impl Times {
                 ),
                 "rd.net.timeout.carrier" => {
                     let found = number(token, 0, LONGEST);
-                    // The text says "the default is used", because an earlier argument has no effect then.
+                    // The text says "the default is used", because the value of an
+                    // earlier argument does not take effect in this case.
                     if found.is_none() {
                         warnings.push(format!(
                             "{text}: expected 0 to {LONGEST} s; the default is used"

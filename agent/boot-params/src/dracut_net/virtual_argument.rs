@@ -22,8 +22,8 @@ pub enum ControllerKind {
 }
 
 /// `bond=NAME[:PORTS[:OPTIONS[:MTU]]]`, `bridge=NAME:PORTS`,
-/// `team=NAME:PORTS[:RUNNER]`. Every field may be missing: NetworkManager then
-/// makes `bond0` with the port `eth0`.
+/// `team=NAME:PORTS[:RUNNER]`. Every field may be missing: for a `bond=` without
+/// fields, NetworkManager makes `bond0` with the port `eth0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerArgument {
     /// The argument as written on the command line.

@@ -4,11 +4,11 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-/// The name, the magic bytes, and the distances of the magic bytes from the end of
-/// the disk in bytes, for sectors of 512 and of 4096 bytes. libblkid looks in the
-/// same places. Intel's metadata is `struct imsm_super` of mdadm, in the second to
-/// last sector. The anchor header of DDF is in the last sector, or in front of data
-/// that some controllers keep there.
+/// The name, the magic bytes, and the possible distances of the magic bytes from the
+/// end of the disk in bytes, for sectors of 512 and of 4096 bytes. libblkid looks in
+/// the same places. Intel's metadata is `struct imsm_super` of mdadm, in the second to
+/// last sector. The anchor header of DDF is in the last sector, or before data that
+/// some controllers keep there.
 const SIGNATURES: [(&str, &[u8], [u64; 3]); 2] = [
     (
         "Intel, IMSM",
@@ -18,8 +18,8 @@ const SIGNATURES: [(&str, &[u8], [u64; 3]); 2] = [
     ("DDF", b"\xde\x11\xde\x11", [512, 4096, 257 * 512]),
 ];
 
-/// The kind of RAID that a disk of `size` bytes is a member of. A place that cannot
-/// be read counts as a place without a signature.
+/// The kind of firmware RAID that a disk of `size` bytes is a member of. If a place
+/// cannot be read, it counts as a place without a signature.
 pub fn find(device: &File, size: u64) -> Option<&'static str> {
     let found = SIGNATURES.iter().find(|(_, magic, places)| {
         places.iter().any(|before_end| {

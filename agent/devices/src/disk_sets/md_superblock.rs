@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use self::version_1::{NAME_LEN, SECTOR, at};
 
-/// The most bytes that [`MdSuperblock::parse`] uses. The kernel writes no longer
-/// superblock, not counting a bitmap.
+/// The maximum number of bytes that [`MdSuperblock::parse`] uses. The kernel writes no
+/// longer superblock, not counting a bitmap.
 pub const LEN: usize = 4096;
 
 /// `MD_SB_MAGIC`.
@@ -67,7 +67,7 @@ pub struct MdSuperblock {
 
 impl MdSuperblock {
     /// Parses the bytes at the place of a superblock of this version, on a device of
-    /// `size` bytes. `None` if they are not a superblock of this device.
+    /// `size` bytes. Returns `None` if the bytes are not a superblock of this device.
     pub fn parse(bytes: &[u8], version: Version, size: u64) -> Option<Self> {
         let offset = version.offset(size)?;
         if bytes.len() < 256 {
@@ -82,17 +82,19 @@ impl MdSuperblock {
             if word(0) != Some(MAGIC) || word(4) != Some(0) {
                 return None;
             }
-            // If this size is larger, the superblock belongs to a longer device that ends
-            // at the same place: for example to the whole disk, if this device is its
-            // last partition.
+            // If the size in the superblock is larger than the space before the
+            // superblock, the superblock belongs to a longer device that ends at the
+            // same place: for example to the whole disk, if this device is its last
+            // partition.
             let used = u64::from(word(32)?) << 10;
             if used > offset {
                 return None;
             }
             let mut array = [0; 16];
             for (part, at) in array.chunks_exact_mut(4).zip([20, 52, 56, 60]) {
-                // Big-endian, because mdadm prints this UUID as four numbers (`swapuuid`
-                // of super0.c is 0). It prints a UUID of version 1 byte by byte.
+                // Big-endian, because mdadm prints this UUID as four numbers
+                // (`swapuuid` of super0.c is 0). For superblocks of version 1, mdadm
+                // prints the UUID byte by byte.
                 part.copy_from_slice(&word(at)?.to_be_bytes());
             }
             return Some(Self {
@@ -199,8 +201,8 @@ mod tests {
         let offset = Version::V1_2.offset(size).unwrap();
         let bytes = superblock(Version::V1_2, size, "host:data");
         file.write_all_at(&bytes, offset).unwrap();
-        // The file is shorter than `size`. So reads at the end fail, as from a bad
-        // sector.
+        // The file is shorter than `size`, so reads at the end fail, as they do at a
+        // bad sector.
         file.set_len(size / 2).unwrap();
         assert!(find(&file, size).is_err());
         let found = find_readable(&file, size);

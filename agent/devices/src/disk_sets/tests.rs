@@ -154,8 +154,8 @@ fn arrays_that_the_kernel_runs() {
          sys/block/dm-2/dm/uuid = CRYPT-LUKS2-x\\n",
         &[
             ("sda1", member("host:root")),
-            // A group of one disk counts if it is active: an operator of a live
-            // system may be using it.
+            // A volume group on a single disk counts if it is active, because an
+            // operator of a live system may be using it.
             ("sdb", physical_volume("my-vg", 1)),
         ],
     );

@@ -145,9 +145,9 @@ impl DriverFault {
         }
     }
 
-    /// Whether an operator should look at the fault. A missing driver may be harmless: a
-    /// virtual machine may have a controller that a cloud kernel has no driver for, in
-    /// addition to the controller that it uses.
+    /// Whether an operator should look at the fault. A missing driver may be harmless:
+    /// in addition to the controller that it uses, a virtual machine may have a
+    /// controller that a cloud kernel has no driver for.
     pub fn is_serious(&self) -> bool {
         match &self.lack {
             Lack::Firmware { effect, .. } => *effect != Effect::Works,
@@ -156,8 +156,8 @@ impl DriverFault {
         }
     }
 
-    /// Whether the fault may disappear in a moment, because the driver still tries other
-    /// files.
+    /// Whether the fault may disappear in a moment, because the driver may still try
+    /// other files.
     pub fn may_pass(&self) -> bool {
         matches!(&self.lack, Lack::Firmware { effect, .. } if *effect == Effect::Off)
     }
@@ -176,8 +176,8 @@ pub(super) fn with_log(root: &SystemPath, log: &[String]) -> Vec<DriverFault> {
     let faults = devices.into_iter().filter_map(|device| {
         let requests = firmware_requests(&device.address, log.iter().map(String::as_str));
         let lack = match (requests.first(), device.driver) {
-            // Some drivers release a device whose firmware is missing, so it may have no
-            // driver.
+            // Some drivers release a device if its firmware is missing, so the device
+            // may have no driver.
             (Some(request), driver) => Lack::Firmware {
                 effect: match &driver {
                     Some(_) if device.is_in_use => Effect::Works,
@@ -215,10 +215,10 @@ pub(super) struct Device {
     class: String,
     vendor: Option<String>,
     pub(super) driver: Option<String>,
-    /// True if this is not a network card, or if its interface is switched on. An
-    /// interface alone does not prove that a card works: bnx2 and e100 load their
-    /// firmware when the interface is switched on, and without the firmware the kernel
-    /// leaves it off (bnx2_open, e100_up).
+    /// True if the device is not a network card, or if its interface is switched on.
+    /// The existence of an interface does not prove that a card works: bnx2 and e100
+    /// load their firmware when the interface is switched on, and without the firmware
+    /// the kernel leaves the interface off (bnx2_open, e100_up).
     is_in_use: bool,
     modalias: String,
 }
@@ -265,8 +265,9 @@ pub(super) fn pci_devices(root: &SystemPath) -> Vec<Device> {
     devices.collect()
 }
 
-/// The interfaces of USB devices that are network cards or disks. They are recognised by
-/// their class, or by a module for such devices that claims them.
+/// The interfaces of USB devices that are network cards or disks. The agent recognises
+/// them by their class. An interface of a vendor-specific class counts as a network
+/// card if a module that is not in the ramdisk claims it.
 fn usb_interfaces(root: &SystemPath, lists: &Lists) -> Vec<Device> {
     let bus = root.join("sys/bus/usb/devices");
     let interfaces = sysfs::names(&bus).into_iter().filter_map(|address| {
@@ -327,7 +328,8 @@ impl Lists {
         }
     }
 
-    /// The modules for this device that are not in the ramdisk; `None` if there are none.
+    /// The modules for this device that are not in the ramdisk; `None` if there are no
+    /// such modules.
     fn left_out(&self, modalias: &str) -> Option<Vec<String>> {
         let modules = self.left_out.as_ref()?.modules_for(modalias);
         (!modules.is_empty()).then(|| modules.into_iter().map(str::to_owned).collect())

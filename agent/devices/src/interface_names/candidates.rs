@@ -33,7 +33,7 @@ pub struct Candidates {
 pub fn candidates(root: &SystemPath, interface: &SystemPath, scheme: &Scheme) -> Candidates {
     let number = |name: &str| sysfs::number::<u32>(&interface.join(name));
     let kind = number("type");
-    // A VLAN or another interface on top of this machine's interfaces has no
+    // A VLAN or another interface that is built on interfaces of this machine has no
     // candidates.
     let stacked = number("ifindex") != number("iflink");
     let Some(prefix) = prefix(interface, kind, scheme) else {
@@ -201,7 +201,7 @@ impl Place {
     }
 
     /// The PCI device that is the interface's parent. Skips virtio devices between the
-    /// two.
+    /// interface and the PCI device.
     fn behind_virtio(device: &SystemPath, scheme: &Scheme) -> Option<Self> {
         let directory = device.ancestors().find(|directory| {
             sysfs::link_name(&directory.join("subsystem")).as_deref() != Some("virtio")
@@ -290,8 +290,8 @@ impl Place {
         let slots = slots(root);
         for device in self.device.and_above() {
             if let Some(function) = function_id(root, &device).filter(|_| scheme.function_id) {
-                // The kernel makes this number unique in all PCI domains, so the name
-                // needs no domain.
+                // The kernel makes this number unique across all PCI domains, so the
+                // name needs no domain.
                 return Some((function, String::new()));
             }
             let Some(name) = device.directory.name() else {
@@ -329,8 +329,8 @@ fn function_id(root: &SystemPath, device: &PciLocation) -> Option<u32> {
 }
 
 /// The slots that have a number, with the address prefix of their devices. Skips names
-/// such as `0-1` and `1-2`, which the kernel invents if numbers are missing or used
-/// twice.
+/// such as `0-1` and `1-2`, which the kernel makes up if slot numbers are missing or
+/// used twice.
 fn slots(root: &SystemPath) -> Vec<(u32, String)> {
     let directory = root.join("sys/bus/pci/slots");
     sysfs::names(&directory)

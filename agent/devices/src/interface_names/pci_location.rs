@@ -5,8 +5,8 @@ use landfall_sys::system_path::SystemPath;
 
 /// The base and sub-class of a PCI-to-PCI bridge.
 const BRIDGE_CLASS: &str = "0x0604";
-/// Offset of the header type in the configuration space, and the bit in it for
-/// several functions (PCI 3.0, 6.2.1).
+/// The offset of the header type in the configuration space, and the bit of the header
+/// type that marks a device with several functions (PCI 3.0, 6.2.1).
 const HEADER_TYPE: usize = 0x0e;
 const MULTI_FUNCTION: u8 = 0x80;
 

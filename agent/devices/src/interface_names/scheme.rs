@@ -134,8 +134,8 @@ const RHEL_9_5: Scheme = Scheme {
     ..RHEL_9_3
 };
 
-/// Releases are in one line if they name hardware interfaces in the same way. They may
-/// differ in other things (containers, addresses of virtual devices).
+/// Releases that name hardware interfaces in the same way share a line. They may differ
+/// in other names (containers, addresses of virtual devices).
 const SCHEMES: [(&[&str], Scheme); 17] = [
     (&["v238"], V238),
     (

@@ -4,9 +4,9 @@
 //! image-customization-controller writes the unit `ironic-agent.service`
 //! (`pkg/ignition/service_config.go`). The unit runs podman with `--privileged`, the
 //! host's network, IPC and UTS namespaces, and the host's root at [`HOST`], but with a
-//! PID namespace of the container's own. Conditions 1 and 2 of `live_system.rs` cannot
-//! hold here: podman passes no `INVOCATION_ID`, and this is a container. Instead all
-//! conditions of this module must hold, and conditions 3 to 5 for the host.
+//! separate PID namespace. Conditions 1 and 2 of `live_system.rs` cannot hold here:
+//! podman passes no `INVOCATION_ID`, and this is a container. Instead all conditions of
+//! this module must hold, and the host must meet conditions 3 to 5.
 //!
 //! If a fact cannot be read, its condition does not hold.
 
@@ -52,14 +52,15 @@ pub(super) enum NoAgentContainer {
     Mounts(#[from] NoLiveSystem),
 }
 
-/// Whether this looks like the container, so that a failed check is worth a message.
+/// Whether this looks like the agent container, so that a failed check is worth a
+/// message.
 pub(super) fn may_be() -> bool {
     Path::new(CONTAINER_FILE).exists() && Path::new(HOST).is_dir()
 }
 
 /// Checks that this process is the agent container, on a host that is a live system.
-/// `marked` is true if the host has this boot's marker: then its mounts are not
-/// checked again, because the agent itself mounts disks.
+/// `marked` is true if the host has this boot's marker. In that case the function does
+/// not check the host's mounts again, because the agent itself mounts disks.
 ///
 /// # Errors
 /// Names the condition that does not hold.
@@ -99,9 +100,9 @@ impl Facts {
         self.check_podman()
     }
 
-    /// This process must be PID 1 of a namespace directly below the host's, because the
-    /// unit does not use `--pid=host`. A program that `podman exec` starts is not PID 1,
-    /// and a container inside the container has a deeper namespace.
+    /// This process must be PID 1 of a namespace directly below the host's namespace,
+    /// because the unit does not use `--pid=host`. A program that `podman exec` starts
+    /// is not PID 1, and a container inside the container has a deeper namespace.
     fn check_pid_namespace(&self) -> Result<(), String> {
         let own = self.namespaces.first().map_or("", String::as_str);
         if own.is_empty() || own == FIRST_PID_NAMESPACE {

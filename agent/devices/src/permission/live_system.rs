@@ -1,5 +1,5 @@
-//! Checks whether this is a live system that runs from memory, whose disks may be
-//! written.
+//! Checks whether this system is a live system that runs from memory, so that the agent
+//! may write to its disks.
 //!
 //! All conditions must hold, so that no installed system is ever mistaken for a
 //! live system, even if someone copies a systemd unit to it:
@@ -298,8 +298,8 @@ mod tests {
         let container = machine("pid:[4026532000]", true);
         let error = checked_machine(container.path(), true).unwrap_err();
         assert!(error.contains("a container"), "{error}");
-        // A service, or a container in the machine's PID namespace, may have its
-        // own mounts. Those of PID 1 are the machine's.
+        // A service, or a container in the machine's PID namespace, may have its own
+        // mounts. The mounts of PID 1 are those of the machine.
         let installed = include_str!("../../test_data/live_system/coreos-installed.mountinfo");
         fs::write(first.path().join("proc/1/mountinfo"), installed).unwrap();
         let error = checked_machine(first.path(), true).unwrap_err();

@@ -148,8 +148,8 @@ fn network_with(addresses: &[&str]) -> NetworkState {
     }
 }
 
-/// Each case has the states of the network while the DHCP client rebinds, and
-/// whether the address that Ironic knows is lost.
+/// Each case has the states of the network while the DHCP client rebinds, and says
+/// whether the agent has lost the address that Ironic knows.
 #[tokio::test(start_paused = true)]
 async fn an_address_is_lost_when_another_has_taken_its_place() {
     let own = Advertised::parse("192.0.2.10");

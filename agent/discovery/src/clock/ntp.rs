@@ -11,8 +11,8 @@ use tokio::net::lookup_host;
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 /// The maximum number of addresses of one name.
 const ADDRESS_LIMIT: usize = 4;
-/// The number of attempts with all addresses. The first packet to a new address may be
-/// lost during neighbour discovery.
+/// How many times the agent tries all addresses. The first packet to a new address may
+/// be lost during neighbour discovery.
 const ROUNDS: usize = 2;
 const PORT: u16 = 123;
 

@@ -1,5 +1,5 @@
-//! Retries the NTP server: the first NIC with an address may not be the one that
-//! leads to the server.
+//! Retries the NTP server, because the first NIC that gets an address may not be the
+//! NIC that leads to the server.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Clock;
 
-/// The pause needs a time limit: a switch port with spanning tree begins to forward
-/// packets without any event on this machine.
+/// The pause has an upper limit, because a switch port with spanning tree begins to
+/// forward packets without any event on this machine.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Clock {
-    /// Queries this NTP server until it has set the clock. Retries when the addresses or
-    /// routes of this machine change, and after growing pauses.
+    /// Queries this NTP server until it has set the clock. Retries when the addresses
+    /// or routes of this machine change, and otherwise after growing pauses.
     ///
     /// If the clock is not set within `limit`, with the reason of the last failure.
     pub async fn set_by_ntp_within(

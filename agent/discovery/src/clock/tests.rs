@@ -100,8 +100,8 @@ fn the_clock_of_another_system_is_not_changed() {
     assert!(passed < Duration::from_secs(60));
 }
 
-/// A clock that may be changed would be the clock of the machine that runs the test.
-/// This one logs each change that it does not make.
+/// If the clock could be changed, the test would change the clock of the machine that
+/// it runs on. This clock only logs each change that it does not make.
 #[test]
 fn no_date_changes_the_clock_after_ntp_has_set_it() {
     let changes = |with_ntp: bool| {
@@ -172,8 +172,8 @@ fn the_server_is_asked_again_when_another_nic_comes_up() {
             lab.boot("ip=192.0.2.10:::24::eth0:none ip=198.51.100.10:::24::eth1:none");
         lab.until(&mut network, "the first address", NetworkState::is_online)
             .await;
-        // A clock that may be changed would be the clock of the machine that runs
-        // the test.
+        // If the clock could be changed, the test would change the clock of the machine
+        // that it runs on.
         let mut clock = Clock::of_another_system();
         let mut of_clock = network.clone();
         let limit = Duration::from_secs(60);

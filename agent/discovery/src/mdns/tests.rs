@@ -116,7 +116,7 @@ impl Drop for Publisher {
     }
 }
 
-/// Asks until the answer has this URL. avahi probes for a second before it
+/// Repeats the query until the answer has this URL. avahi probes for a second before it
 /// publishes, and separately for each address family.
 async fn found(question: &Question, url: &str) -> Endpoint {
     let mut last = String::new();

@@ -242,8 +242,9 @@ fn listen_on(lab: &Lab, interface: &'static str, address: [u8; 4]) -> TcpListene
     })
 }
 
-/// Finds the service on a machine with two NICs. Each leads to another network, and each
-/// network has a server at 192.0.2.1: the first answers over eth0, the second over eth1.
+/// Finds the service on a machine with two NICs. Each NIC leads to a separate network,
+/// and each network has a server at 192.0.2.1: the agent reaches the first server over
+/// eth0 and the second over eth1.
 async fn found_over_two_networks(
     lab: &Lab,
     wanted: &Wanted,
@@ -345,8 +346,8 @@ fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
         };
         let client = ServiceClient::new(&options).unwrap();
         let wanted = wanted(vec![url], Expected::Ironic);
-        // A clock that may be changed would be the clock of the machine that runs
-        // the test.
+        // If the clock could be changed, the test would change the clock of the machine
+        // that it runs on.
         let mut clock = Clock::of_another_system();
         let (state, reach) = (&mut network.state, &network.reach);
         let is_reported = || lab.log_lines().iter().any(|line| line.ends_with("not set"));

@@ -260,8 +260,8 @@ fn success_is_one_line() {
     );
 }
 
-/// Secrets are masked per line, and the second half of a signed link does not look
-/// like one.
+/// The mask works on single lines, and the second half of a signed link does not look
+/// like a link.
 #[test]
 fn a_signed_link_is_masked_before_its_line_is_broken() {
     let user = "a".repeat(60);

@@ -1,5 +1,5 @@
-//! The attempts over one NIC, or without a chosen NIC: when the next attempt begins, and
-//! what the console says about a failed one.
+//! The attempts over one NIC, or without a chosen NIC: when the next attempt begins,
+//! and what the console shows about a failed attempt.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -70,7 +70,8 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
     assert_eq!(both(Expected::Ironic, 404), GRACE_ALONE);
     assert_eq!(both(Expected::Ironic, 502), GRACE);
     assert_eq!(both(Expected::File, 404), GRACE_ALONE);
-    // A redirect waits only for a NIC that may still answer, and only for a short time.
+    // After a redirect the search waits only for a NIC that may still answer, and only
+    // for a short time.
     assert_eq!(both(Expected::File, 302), Duration::ZERO);
     let redirect = |urls, other| grace(urls, &[1], Expected::File, 302, other);
     assert_eq!(redirect(1, unplugged.clone()), Duration::ZERO);
@@ -78,7 +79,8 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
     assert_eq!(redirect(1, nic(2, false)), GRACE_REDIRECT);
 }
 
-/// The text names no waiting time: with one URL there is no other server to wait for.
+/// The text contains no waiting time, because with one URL there is no other server to
+/// wait for.
 #[test]
 fn the_console_says_if_there_is_only_one_server() {
     let client = ServiceClient::new(&HttpOptions::default()).unwrap();

@@ -130,8 +130,8 @@ fn a_walk_stays_on_its_nic() {
     });
 }
 
-/// A dead URL delays the other URL only for a moment. So does a dead address of a
-/// name.
+/// A dead URL delays the other URL only for a moment, and a dead address of a name
+/// delays the other addresses only for a moment.
 #[test]
 fn a_dead_url_or_family_does_not_hold_up_the_other() {
     on_a_machine(async |lab| {

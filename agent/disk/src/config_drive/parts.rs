@@ -1,5 +1,5 @@
-//! A config drive that Ironic sends as separate parts. This module makes the same
-//! files from the parts as `configdrive.populate_directory` of openstacksdk, which a
+//! A config drive that Ironic sends as separate parts. From the parts, this module
+//! makes the same files as `configdrive.populate_directory` of openstacksdk, which a
 //! conductor uses to render a config drive. Does no I/O.
 
 use serde_json::{Map, Value, json};
@@ -40,8 +40,8 @@ impl Parts {
         Ok(Self(parts.clone()))
     }
 
-    /// Adds an entry to the metadata unless it already exists. Used for the node's
-    /// name and host name.
+    /// Adds an entry to the metadata unless the entry already exists. The agent uses
+    /// this for the node's name and host name.
     pub fn default_meta_data(&mut self, name: &str, value: &str) {
         let meta_data = self.0.entry("meta_data").or_insert_with(|| json!({}));
         if meta_data.is_null() {

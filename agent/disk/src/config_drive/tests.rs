@@ -265,8 +265,9 @@ fn parts_become_a_file_system_of_the_partitions_size() {
     }
 }
 
-/// An image may bring a partition for the config drive, of any size. `load` does not
-/// know it, so each size must do that the files fit into.
+/// An image may contain a partition of any size for the config drive. `load` does not
+/// know this size, so the config drive must work with every size that is large enough
+/// for the files.
 #[test]
 fn files_go_into_an_existing_partition_of_any_size() {
     let files = vec![("openstack/latest/user_data".to_owned(), USER_DATA.to_vec())];
@@ -345,8 +346,8 @@ fn secrets_stay_out_of_debug_texts() {
     assert_eq!(format!("{drive:?}"), "ConfigDrive(8 characters)");
 }
 
-/// The commit writes the first MiB of the image last and would overwrite such a
-/// partition.
+/// The commit writes the first MiB of the image last, and would overwrite a partition
+/// in this MiB.
 #[test]
 fn a_partition_in_the_first_mib_is_refused() {
     let mut device = std::io::Cursor::new(vec![0; 8 * MIB as usize]);

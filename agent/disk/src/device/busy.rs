@@ -105,7 +105,7 @@ impl KernelView {
     }
 
     /// The other block devices that are paths to the same disk (multipath). For a
-    /// partition, the partitions with its number on the other paths of its disk.
+    /// partition: the partitions with the same number on the other paths of its disk.
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -144,8 +144,8 @@ impl KernelView {
         self.graph().above(disk)
     }
 
-    /// The device's name for messages: `dm-0 (rhel-root)`, or only the kernel's
-    /// name if device-mapper has none.
+    /// The device's name for messages: `dm-0 (rhel-root)`, or only the kernel's name if
+    /// device-mapper has no name for it.
     pub fn label(&self, device: &Device) -> String {
         match sysfs::text(&device.directory.join("dm/name")) {
             Some(name) => format!("{} ({name})", device.name),
@@ -154,9 +154,9 @@ impl KernelView {
     }
 
     /// Every use of the disk and of its partitions, on all its paths (multipath). For a
-    /// partition: its uses on all paths, and the uses of the other paths as whole disks.
-    /// (On the partition's own path, the kernel allows no exclusive open of the partition
-    /// while the whole disk is held.)
+    /// partition: its uses on all paths, and the uses of the whole disk on the other
+    /// paths. (On the partition's own path, the kernel allows no exclusive open of the
+    /// partition while another program holds the whole disk.)
     ///
     /// # Errors
     /// If /sys or /proc cannot be read. The caller must then not treat the disk as

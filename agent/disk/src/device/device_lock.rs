@@ -2,8 +2,8 @@
 //! Access").
 //!
 //! When a program closes a disk that it had open for writing, udev makes the kernel
-//! read the partition table again. The kernel then forgets partitions that are not
-//! yet in the table. The ramdisk has no udev; a live system has one.
+//! read the partition table again. The kernel then forgets partitions that are not yet
+//! in the table. The ramdisk has no udev, but a live system has.
 
 use std::fs::{File, TryLockError};
 use std::io;

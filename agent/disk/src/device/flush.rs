@@ -23,8 +23,8 @@ pub fn sync_disks() -> Result<()> {
         if !disk.path().join("device").exists() {
             continue;
         }
-        // With NVMe multipath, each path to a disk (nvme0c0n1) is listed too, but has no
-        // device node. The disk itself has one.
+        // With NVMe multipath, each path to a disk (nvme0c0n1) is listed too, but only
+        // the disk itself has a device node.
         let hidden = fs::read_to_string(disk.path().join("hidden"));
         if hidden.is_ok_and(|hidden| hidden.trim() == "1") {
             continue;

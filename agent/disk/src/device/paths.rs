@@ -1,16 +1,18 @@
 //! The open paths to one disk. If a path fails, the agent repeats the request on the
-//! next.
+//! next path.
 //!
 //! The ramdisk has no multipathd, so every path is a separate block device. The agent
-//! writes with O_DIRECT, and one request after the other. So a repeated request writes
-//! the same bytes to the same place before any later request. Data of earlier requests
-//! may still be in the disk's own cache; a flush on any path writes it (SBC-4, 5.28).
+//! writes with O_DIRECT, one request after the other. So a repeated request writes the
+//! same bytes to the same place before any later request. Data of earlier requests may
+//! still be in the disk's own cache; a flush on any path writes this data (SBC-4,
+//! 5.28).
 //!
 //! Before the agent uses another path, the path must prove that it leads to the same
 //! disk: it must show a mark of random bytes. The agent writes the mark to the place of
-//! the first write, which then replaces it. A path that could not be read at that time
-//! must show the agent's writes instead, see `paths/content.rs`. A path on standby must
-//! become readable first, see `paths/next.rs`.
+//! the first write, and the first write then replaces the mark. If the agent could not
+//! read a path at that time, the path must show the agent's writes instead, see
+//! `paths/content.rs`. A path on standby must become readable first, see
+//! `paths/next.rs`.
 
 mod content;
 mod next;
@@ -43,8 +45,8 @@ pub(crate) struct OpenPath {
     pub file: File,
     /// Whether it showed the same content as the first path when it was opened.
     is_compared: bool,
-    /// Whether this path showed the mark that the agent wrote on the path in use. Not set
-    /// if this path was not read at that time.
+    /// Whether this path showed the mark that the agent wrote on the path in use. Not
+    /// set if the agent did not read this path at that time.
     shows_mark: OnceLock<bool>,
 }
 
@@ -58,10 +60,10 @@ impl OpenPath {
         }
     }
 
-    /// Opens a block device without the kernel's cache, or fails if another program
-    /// has it open exclusively for longer than a second. Some do so only for a moment:
-    /// `mdadm`, which udev runs for a new device, and a child of this process between
-    /// `fork` and `exec`, which has copies of all open files.
+    /// Opens a block device without the kernel's cache. Fails if another program has
+    /// the device open exclusively for longer than a second. Some programs do so only
+    /// for a moment: `mdadm`, which udev runs for a new device, and a child of this
+    /// process between `fork` and `exec`, which has copies of all open files.
     pub fn open(path: &Path, write: bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let flags = libc::O_DIRECT | libc::O_EXCL;
@@ -98,8 +100,8 @@ pub(crate) struct OpenPaths {
     written: Written,
     /// How long the agent waits for a path that cannot be read.
     wait_limit: Duration,
-    /// Whether the agent has waited this long once. It does not wait again, because a
-    /// failed step makes further requests.
+    /// Whether the agent has already waited for the whole of `patience` once. It does
+    /// not wait again, because a failed step makes further requests.
     has_waited: AtomicBool,
     /// Other disks that have the same world-wide name as this disk.
     namesakes: Vec<PathBuf>,
@@ -123,15 +125,15 @@ impl OpenPaths {
         }
     }
 
-    /// From now on, uses another path only if it shows the mark or the agent's writes. So
-    /// if a disk fails at the first read or write, the agent does not continue on a clone
-    /// with the same content.
+    /// From now on, uses another path only if that path shows the mark or the agent's
+    /// writes. So if a disk fails at the first read or write, the agent does not
+    /// continue on a clone with the same content.
     pub fn require_proof(&mut self) {
         self.needs_proof = true;
     }
 
-    /// Another disk of `size` bytes that has the same world-wide name as this disk.
-    /// Nothing is ever written to it.
+    /// Another disk of `size` bytes that has the same world-wide name as this disk. The
+    /// agent never writes to the other disk.
     pub fn namesake(&self, size: u64) -> Option<&Path> {
         let used = self.used();
         // Compares again, because the disk may have changed its content itself (NVMe
@@ -190,12 +192,12 @@ impl OpenPaths {
     ///
     /// If every path fails right after this, the mark stays on the disk. That is
     /// harmless, because the mark only replaces bytes that the caller was about to
-    /// replace. The disk is then in the same state as after a power cut in the middle of
-    /// the first write: the old content is lost, and the step fails and must be repeated.
-    /// The first write of an image and of an erasure goes to the start of the disk, which
-    /// cannot boot without it: the mark is neither a boot sector nor a partition table.
-    /// If the write goes to a partition (a RAID superblock, a config drive), the mark
-    /// does no more harm than half of that write.
+    /// replace. The disk is then in the same state as after a power cut in the middle
+    /// of the first write: the old content is lost, and the step fails and must be
+    /// repeated. The first write of an image or of an erasure goes to the start of the
+    /// disk. Without its old start the disk cannot boot: the mark is neither a boot
+    /// sector nor a partition table. If the write goes to a partition (a RAID
+    /// superblock, a config drive), the mark does no more harm than half of that write.
     fn mark(&self, len: usize, offset: u64) -> io::Result<()> {
         let mark = content::mark(len);
         self.begins_change(&(offset..offset.saturating_add(mark.len() as u64)));
@@ -230,12 +232,12 @@ impl OpenPaths {
         self.written.begins(changed);
     }
 
-    /// Sends a request on the path in use. If this path fails, tries each other path
-    /// once. `request` may be called several times.
+    /// Sends a request on the path in use. If this path fails, tries each of the other
+    /// paths once. The function may call `request` several times.
     ///
     /// # Errors
-    /// If the disk rejects the request, or if no path is left. In the second case this is
-    /// the error of the last path.
+    /// If the disk rejects the request, or if no path is left. In the second case the
+    /// function returns the error of the last path.
     pub fn request<T>(&self, mut request: impl FnMut(&File) -> io::Result<T>) -> io::Result<T> {
         let count = self.others.len() + 1;
         let began = self.used.load(Ordering::Relaxed);
@@ -400,8 +402,8 @@ mod tests {
         assert_eq!(calls.get(), 1);
     }
 
-    /// Another disk has the name of this one. It must not get the rest of the image when
-    /// this one fails.
+    /// Another disk has the same name as this disk, and must not get the rest of the
+    /// image when this disk fails.
     #[test]
     fn a_path_that_does_not_show_the_last_write_is_not_used() {
         let (own, other) = (empty_file(SIZE), empty_file(SIZE));
@@ -428,7 +430,8 @@ mod tests {
         assert_eq!(tries(&paths), (2, other.path().to_owned()), "shown");
     }
 
-    /// Two clones were deployed with the same image, which is written to one of them again.
+    /// Two clones were deployed with the same image, and the agent now writes this
+    /// image to one of them again.
     #[test]
     fn a_clone_with_the_same_content_is_another_disk() {
         for bytes in [[0; 8192], [7; 8192]] {
@@ -472,8 +475,8 @@ mod tests {
         assert_eq!(paths.namesake(SIZE), None);
     }
 
-    /// An erasure reads first. The other path may be a clone, which must not be erased in
-    /// place of the disk that fails.
+    /// An erasure reads first. The other path may be a clone, which must not be erased
+    /// instead of the disk that fails.
     #[test]
     fn equal_content_is_no_proof_for_an_erasure() {
         let disk = empty_file(SIZE);
@@ -493,7 +496,8 @@ mod tests {
         paths.request(fails_once).unwrap();
     }
 
-    /// Whether the disk has the mark is not known: the path failed while it was written.
+    /// It is not known whether the disk has the mark, because the path failed while the
+    /// agent wrote the mark.
     #[test]
     fn a_path_that_fails_at_the_mark_is_followed_by_none_without_it() {
         let other = empty_file(SIZE);

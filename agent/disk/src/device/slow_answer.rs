@@ -1,10 +1,10 @@
 //! Warns about a disk that does not answer.
 //!
-//! A thread that waits for a disk cannot log anything and cannot be woken. The kernel
-//! waits as long as the driver does, and the driver of a virtual disk waits forever.
-//! So a second thread measures the time and logs warnings. It aborts nothing: the
-//! flush of a disk with a large cache may take minutes, and SCSI, ATA and NVMe
-//! drivers abort requests that hang by themselves.
+//! A thread that waits for a disk cannot log anything, and no other thread can wake it.
+//! The kernel waits as long as the driver does, and the driver of a virtual disk waits
+//! forever. So a second thread measures the time and logs warnings. It aborts nothing,
+//! because the flush of a disk with a large cache may take minutes. The drivers for
+//! SCSI, ATA and NVMe abort hanging requests by themselves.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The agent logs the first warning after this time, and each further warning when
-/// the wait is twice as long as at the last one.
+/// The agent logs the first warning after this time. It logs a further warning each
+/// time the wait has doubled since the last warning.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// A request to a disk, as the warning describes it.

@@ -49,8 +49,8 @@ pub struct Target {
     spared: Vec<Range<u64>>,
     /// Partitions on other disks from which firmware starts the system on this disk.
     loaders: Vec<Target>,
-    /// The checksums of everything that was written. `None` unless the writes are to be
-    /// read back.
+    /// The checksums of everything that was written. `None` if the agent does not read
+    /// the writes back.
     extents: Option<Mutex<WrittenExtents>>,
     #[cfg(test)]
     journal: Option<crate::fixtures::Journal>,
@@ -83,9 +83,10 @@ impl Target {
         })
     }
 
-    /// For steps that erase disks: another path is used only after it has proven that it
-    /// leads to the same disk, even for a read. An installation may continue on a path
-    /// that only shows the same content, because it reads little before its first write.
+    /// For steps that erase disks: from now on the agent uses another path only after
+    /// that path has proven that it leads to the same disk, even for a read. An
+    /// installation may continue on a path that only shows the same content, because it
+    /// reads little before its first write.
     pub fn only_proven_paths(mut self) -> Self {
         self.paths.require_proof();
         self
@@ -106,8 +107,8 @@ impl Target {
         &self.loaders
     }
 
-    /// Removes these partitions from this target, to give them to it again after the disk
-    /// was reopened.
+    /// Removes these partitions from this target, so that the caller can set them again
+    /// after it has reopened the disk.
     pub fn take_loaders(&mut self) -> Vec<Target> {
         std::mem::take(&mut self.loaders)
     }
@@ -165,9 +166,9 @@ impl Target {
         expected.refuse_other(self.path(), self.device())
     }
 
-    /// Fails if another disk has the same world-wide name as this disk. For steps that
-    /// erase all disks: the inventory lists both as one disk, and only one of them is
-    /// open.
+    /// Fails if another disk has the same world-wide name as this disk. Steps that
+    /// erase all disks call this, because the inventory lists both disks as one, and
+    /// only one of them is open.
     ///
     /// # Errors
     /// If there is such a disk: the error names both.
@@ -296,7 +297,7 @@ impl Target {
     }
 
     /// Makes a range read as zeros without sending zeros. Returns `false` if the device
-    /// cannot do that.
+    /// does not support this.
     ///
     /// # Errors
     /// If the kernel reports any other error.
@@ -364,12 +365,12 @@ impl Target {
         }
     }
 
-    /// Fails if the kernel never creates partitions on this device. For callers that need
-    /// device nodes of the image's partitions after the write.
+    /// Fails if the kernel never creates partitions on this device. Called by code that
+    /// needs device nodes of the image's partitions after the write.
     ///
     /// # Errors
-    /// If the kernel creates none (device-mapper: a multipath disk of a live system),
-    /// or if sysfs cannot be read.
+    /// If the kernel creates no partitions on this device (device-mapper: a multipath
+    /// disk of a live system), or if sysfs cannot be read.
     pub fn refuse_without_partitions(&self) -> Result<()> {
         if !self.is_device {
             return Ok(());
@@ -393,8 +394,8 @@ impl Target {
     }
 
     /// Makes the kernel drop its caches of the other paths to the disk, and read the
-    /// partition table there again. Only logs errors, because the disk is already
-    /// written.
+    /// partition table on these paths again. Only logs errors, because the disk is
+    /// already written.
     pub fn refresh_other_paths(&self) {
         if !self.is_device {
             return;
@@ -417,7 +418,8 @@ impl Target {
             block_ioctl::reread_partition_table(file)
         };
         // The kernel rereads the table only through the file that is open exclusively
-        // (`disk_scan_partitions` of block/genhd.c).
+        // (`disk_scan_partitions` of block/genhd.c), so this loop uses the open files
+        // of the other paths.
         for other in self.paths.unused() {
             report(&other.path.to_string_lossy(), refresh(&other.file));
         }
@@ -464,9 +466,9 @@ impl Target {
     }
 }
 
-/// Names the kind of the device if the kernel never creates partitions on it. This is the
-/// case if `ext_range` in sysfs, the number of minor numbers that the device may have, is
-/// 1.
+/// Returns the kind of the device if the kernel never creates partitions on it. This is
+/// the case if `ext_range` in sysfs, the number of minor numbers that the device may
+/// have, is 1.
 fn without_partitions(directory: &Path) -> Option<String> {
     let text = |name: &str| fs::read_to_string(directory.join(name)).ok();
     if text("ext_range")?.trim() != "1" {

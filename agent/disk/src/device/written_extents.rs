@@ -48,10 +48,10 @@ impl WrittenExtents {
         self.by_offset.insert(offset, Extent { len, crc });
     }
 
-    /// Records that a range was zeroed, and forgets the earlier writes that it
-    /// overlaps. A write that it overlaps only in part is forgotten as a whole,
-    /// because a checksum cannot be split. The rest of that write is then not compared
-    /// any more.
+    /// Records that a range was zeroed, and forgets the earlier writes that overlap the
+    /// range. A write that overlaps it only in part is forgotten as a whole, because a
+    /// checksum cannot be split. The agent then no longer compares the rest of that
+    /// write.
     pub fn record_zeros(&mut self, range: Range<u64>) {
         let overlapping: Vec<u64> = self
             .by_offset

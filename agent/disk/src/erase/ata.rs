@@ -1,7 +1,7 @@
 //! Erases an ATA disk with its own security feature set (ACS-4, section 4.18). The
-//! agent sets a password and sends it with the erase command. A successful erase
-//! removes the password. A failed erase leaves the disk locked, so the agent unlocks
-//! it.
+//! agent sets a password and sends this password with the erase command. A successful
+//! erase removes the password. A failed erase leaves the disk locked, so the agent
+//! unlocks it.
 
 use std::fs::File;
 use std::io;
@@ -66,8 +66,8 @@ impl Security {
         let word = |number: usize| u16_at(identify, 2 * number).unwrap_or_default();
         let bit = |number: usize, bit: u16| word(number) & 1 << bit != 0;
         let duration = |number: usize| {
-            // In units of two minutes. If bit 15 is set, the count has 15 bits,
-            // otherwise it has 8 bits. 0 means that the duration is not reported. The
+            // In units of two minutes. The count has 15 bits if bit 15 is set,
+            // otherwise 8 bits. 0 means that the disk does not report the duration. The
             // largest count means that the duration is too long for the field.
             let (count, longest) = match word(number) {
                 value if value & 1 << 15 != 0 => (value & 0x7fff, 0x7fff),
@@ -158,8 +158,8 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
         }
     }
     if let Err(error) = erased {
-        // A locked disk cannot be overwritten either. If the password stayed set, the
-        // disk would be locked again after the next power cycle.
+        // A locked disk cannot be overwritten either. Unless the agent removes the
+        // password, the disk is locked again after the next power cycle.
         if let Err(second) = remove_password(disk) {
             tracing::error!(
                 "cannot remove the password of the disk after its erase failed: {second}; \

@@ -47,8 +47,8 @@ pub(super) fn ata(
 }
 
 fn command_block(command: u8, data: &AtaData<'_>) -> [u8; 16] {
-    // SAT-4, table 127: byte 1 has the protocol in bits 4..1. Byte 2 has the
-    // direction, and a flag that the sector count is the length in blocks.
+    // SAT-4, table 127: byte 1 has the protocol in bits 4..1. Byte 2 has the direction,
+    // and a flag that means that the sector count is the length in blocks.
     let (protocol, flags, count) = match data {
         AtaData::None => (3, 0, 0),
         AtaData::To(_) => (5, 0x06, 1),

@@ -18,7 +18,7 @@ const VMFS: &str = "aa31e02a-400f-11db-9590-000c2911d1b8";
 const VMFS_MBR: u8 = 0xfb;
 /// Extended partitions, which contain a chain of further tables.
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
-/// How many logical partitions are read at most, as in libblkid. There is a limit
+/// The maximum number of logical partitions to read, as in libblkid. There is a limit
 /// because the links of a damaged chain may form a loop.
 const LONGEST_CHAIN: usize = 100;
 /// In bytes: enough for a table of 128 partitions with sectors of 4096 bytes.
@@ -96,9 +96,9 @@ fn in_tables(device: &File, size: u64, sector: u32) -> io::Result<Option<&'stati
 }
 
 /// The disk's GPT. If the primary table is missing or damaged, the backup counts as
-/// well, because the other machines may still use it. The backup is too old and
-/// ignored if the MBR in the first sector has ordinary partitions: another system was
-/// then written to the disk later.
+/// well, because the other machines may still use it. The backup is ignored if the MBR
+/// in the first sector has ordinary partitions: in that case another system was written
+/// to the disk later, and the backup is out of date.
 fn gpt_of(device: &File, size: u64, sector: u32) -> io::Result<Option<Table>> {
     let mut bytes = vec![0; HEAD.min(size) as usize];
     device.read_exact_at(&mut bytes, 0)?;

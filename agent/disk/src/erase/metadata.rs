@@ -1,6 +1,6 @@
 //! Erases all metadata by which software recognises the content of a disk or partition:
-//! finds signatures, zeroes them, and searches again. The data between the signatures
-//! stay unchanged.
+//! finds signatures, zeroes them, and searches again. Data between the signatures stays
+//! unchanged.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ const WINDOW: u64 = (2 << 20) + (64 << 10);
 /// Bytes that are zeroed around a signature; a multiple of both sector sizes.
 const BLOCK: u64 = 4096;
 
-/// Erases the metadata of a disk or a partition. Returns the kinds of metadata that
-/// it recognised, with the names of libblkid, each once.
+/// Erases the metadata of a disk or a partition. Returns the kinds of metadata that the
+/// agent recognised, each once and with its name in libblkid.
 ///
 /// # Errors
 /// If the device cannot be read or written, or if a signature is still there
@@ -56,8 +56,8 @@ pub fn kinds(target: &Target) -> Result<Vec<&'static str>> {
     Ok(kinds.into_iter().collect())
 }
 
-/// The kinds of signatures on the device, and the offsets of the blocks that hold
-/// them.
+/// The kinds of signatures on the device, and the offsets of the blocks that contain
+/// the signatures.
 fn find(target: &Target) -> Result<(BTreeSet<&'static str>, BTreeSet<u64>)> {
     let windows = Windows::read(target)?;
     let mut kinds = BTreeSet::new();

@@ -77,7 +77,7 @@ pub fn format_dword(namespace: &[u8], method: SecureErase) -> Option<u32> {
 
 /// Erases the namespace of this device. Returns `Ok(None)` if its controller cannot
 /// format. `erasable` is how many namespaces of the controller the caller may erase.
-/// It matters only if the controller erases all its namespaces together.
+/// This number matters only if the controller erases all its namespaces together.
 ///
 /// # Errors
 /// If the controller fails, or if it would erase more than `erasable` namespaces.

@@ -57,9 +57,9 @@ impl<R: BufRead> Decoder<R> {
         let packing = Packing::by_content(&start);
         let promised = match packing {
             Packing::Zstd => zstd_content_size(&start),
-            // No other header states the size. gzip stores it at the very end and
-            // modulo 4 GiB, and the index of xz is at the end, too. Few programs that
-            // write lz4 know the size.
+            // The size is not known from other headers. gzip stores it at the very end,
+            // modulo 4 GiB. The index of xz is at the end, too. Few programs that write
+            // lz4 know the size.
             _ => None,
         };
         let input = Cursor::new(start).chain(input);
@@ -134,7 +134,7 @@ impl<R: BufRead> fmt::Debug for Decoder<R> {
     }
 }
 
-/// In bytes: the magic number (4) and at most 14 for the rest of the frame header
+/// In bytes: 4 for the magic number, and at most 14 for the rest of the frame header
 /// (RFC 8878, 3.1.1.1).
 const ZSTD_HEADER_LEN: usize = 18;
 

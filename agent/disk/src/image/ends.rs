@@ -1,8 +1,8 @@
 //! The first and the last MiB of the disk until the commit: zeros, or a partition table
 //! with only the kept partitions. In both cases firmware finds nothing to boot.
 //!
-//! If partitions are kept, the disk has at every moment a complete table that names
-//! them: the good copy stays until the other copy is written and flushed.
+//! If partitions are kept, the disk has at every moment a complete table that lists
+//! them: the agent keeps the good copy until the other copy is written and flushed.
 
 use std::fmt;
 use std::fs;
@@ -20,11 +20,11 @@ use crate::tables::gpt::HEAD_LEN;
 use crate::tables::kept_partitions::{DiskEnds, HIDDEN_EFI_SYSTEM, KeptPartitions};
 use crate::tables::saved_partitions::PartitionFilter;
 
-/// In bytes: this much is wiped at each end. That covers every partition table, and
-/// the superblocks of old RAID members at the end.
+/// In bytes: the agent wipes this much at each end. That covers every partition table,
+/// and the superblocks of old RAID members at the end.
 const END_LEN: u64 = 1 << 20;
-/// After this many failed writes the agent stops wiping. It takes 12 failed writes
-/// to locate one bad sector, and each may last for the kernel's time limit of 30 s
+/// After this many failed writes the agent stops wiping. It takes 12 failed writes to
+/// locate one bad sector, and each write may last until the kernel's time limit of 30 s
 /// or more.
 const MOST_REFUSALS: u32 = 36;
 
@@ -86,8 +86,8 @@ impl Ends {
     }
 
     /// Wipes both ends of the disk and, if the disk is an array, the copies of its EFI
-    /// system partition. If partitions are kept, a table with only these replaces the
-    /// old table.
+    /// system partition. If partitions are kept, a table with only the kept partitions
+    /// replaces the old table.
     ///
     /// # Errors
     /// If a write fails, or if the file for `preserve_on_error` cannot be created.
@@ -120,8 +120,8 @@ impl Ends {
         }
     }
 
-    /// Call this after the commit: it deletes the file with the kept partitions'
-    /// table, and reports the disk as complete.
+    /// Deletes the file with the kept partitions' table, and reports the disk as
+    /// complete. Call this after the commit.
     pub fn release(self) {
         if let Some(file) = &self.file
             && let Err(error) = fs::remove_file(file)
@@ -282,8 +282,8 @@ impl Refusals {
 }
 
 /// Both copies of the kept partitions' table with their offsets, in the order of
-/// writing. The copy from which the table was read comes last, because it may be the
-/// only good one.
+/// writing. The copy from which the agent read the table comes last, because it may be
+/// the only good one.
 fn copies(target: &Target, kept: &KeptPartitions) -> [(AlignedBuffer, u64); 2] {
     let mut head = AlignedBuffer::zeroed(HEAD_LEN);
     kept.bare().write_primary_alone(&mut head);

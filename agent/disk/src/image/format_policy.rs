@@ -1,8 +1,8 @@
 //! Decides which image formats may be written, and whether an image has the format
 //! that was declared for it.
 //!
-//! If a program reads an image in the wrong format, the image can make it open files
-//! of the machine on which the program runs. The agent never opens such files, but it
+//! If a program reads an image in the wrong format, the image can make the program open
+//! files of the machine on which it runs. The agent never opens such files, but it
 //! still rejects the formats that Ironic's operator forbids.
 
 use std::fmt;
@@ -24,7 +24,8 @@ impl Format {
     ///
     /// # Errors
     /// If the agent cannot write this format, or if the bytes also match another
-    /// format: the next program that reads the image may read it in that format.
+    /// format, because the next program that reads the image may read it in that other
+    /// format.
     pub fn of(start: &[u8]) -> Result<Self> {
         if !start.starts_with(MAGIC) {
             return image_head::refuse_foreign(start).map(|()| Self::Raw);
@@ -145,8 +146,8 @@ mod tests {
         assert_eq!(FormatPolicy::default().check(Format::Qcow2), Ok(()));
     }
 
-    /// The message names the format. The image does not count as raw only because
-    /// it matches nothing else.
+    /// The message contains the name of the format. An image does not count as raw
+    /// merely because it matches no other format.
     #[test]
     fn an_unsupported_format_is_rejected_whatever_was_declared() {
         let failure = Format::of(b"KDMV\x01\0\0\0").unwrap_err();

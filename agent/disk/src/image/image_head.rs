@@ -19,8 +19,7 @@ pub struct Geometry {
     pub sector: u32,
 }
 
-/// The size of the image in bytes, as far as it is known before the image is
-/// unpacked.
+/// What is known about the size of the image, in bytes, before the image is unpacked.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Promise {
     /// The exact size: the length of a download that is not compressed, or the size
@@ -91,7 +90,7 @@ const ISO: &str = "an ISO boots from a CD or a stick; give the disk image (metal
 /// Checks the image by its first MiB, or by all of it if it is shorter.
 ///
 /// # Errors
-/// If this is no disk image, or if the image has no partitions, is made for another
+/// If this is not a disk image, or if the image has no partitions, is made for another
 /// sector size, or is larger than the disk.
 pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
     refuse_foreign(head)?;
@@ -166,8 +165,8 @@ pub fn refuse_without_partitions(image: &Image) -> Result<()> {
         )
         .hint("use a CoreOS image; for other images leave out Ignition config, kernel arguments and network settings (Ironic: use write_image and a config drive)"));
     };
-    // Many images have the BIOS boot partition in the first MiB. That is allowed,
-    // because the agent changes nothing in it.
+    // In many images the BIOS boot partition is in the first MiB. That is allowed,
+    // because the agent changes nothing in this partition.
     let mut shown = table.partitions().iter();
     shown
         .try_for_each(|partition| match partition.kind {
@@ -202,8 +201,8 @@ pub fn second_format(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The failure if the image is larger than the disk. Both sizes are in bytes. The
-/// agent may find this out only while it writes.
+/// The failure if the image is larger than the disk. Both sizes are in bytes. The agent
+/// may detect this only while it writes.
 pub fn too_large(image: u64, disk: u64) -> Failure {
     Failure::image_write(format!(
         "the image is larger than the disk: image at least {image} bytes, disk {disk} bytes"
@@ -215,10 +214,10 @@ pub fn too_large(image: u64, disk: u64) -> Failure {
 /// written to the disk's last sector. `offset` is the place of the piece on the disk.
 /// The result is a range in `bytes`.
 ///
-/// Such a header is left over from a table that the image had before its MBR: the
-/// backup of a current GPT is written by the commit. Some firmware uses a backup if
-/// it finds no other table (UEFI 2.10, 5.3.2), which is the case while the image is
-/// being written.
+/// Such a header is left over from a table that the image had before its MBR. It is not
+/// the backup of a current GPT, because the commit writes that backup. Some firmware
+/// uses a backup if it finds no other table (UEFI 2.10, 5.3.2), which is the case while
+/// the image is being written.
 pub fn stale_backup(bytes: &[u8], offset: u64, disk: Geometry) -> Option<Range<usize>> {
     let sector = u64::from(disk.sector);
     let start = (disk.size - sector).checked_sub(offset)?;
@@ -275,9 +274,9 @@ fn find_gpt(head: &[u8], sector: u32) -> Result<Option<Table>> {
     Ok(None)
 }
 
-/// The byte where the last partition of an MBR ends. Always assumes sectors of 512
-/// bytes. On a 4K disk the result is too small, so the agent detects an image that
-/// is too large only while it writes.
+/// The byte at which the last partition of an MBR ends. Always assumes sectors of 512
+/// bytes. On a 4K disk the result is too small, so the agent does not detect an image
+/// that is too large until it writes the image.
 fn mbr_end(head: &[u8]) -> u64 {
     let entries = mbr::entries(head).into_iter().flatten();
     entries

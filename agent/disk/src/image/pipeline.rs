@@ -18,8 +18,8 @@ use landfall_sys::freed_memory::FreedMemoryKept;
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::image::decode::{Decoder, Packing};
 
-/// In bytes: the size of a buffer of unpacked data, and so the longest write to the
-/// disk.
+/// In bytes: the size of a buffer of unpacked data, and therefore the length of the
+/// longest write to the disk.
 pub const UNIT: usize = 1 << 20;
 /// The number of buffers that circulate between the decoder and the writer.
 const UNITS: usize = 4;
@@ -31,11 +31,11 @@ const HASH_QUEUE: usize = 8;
 /// longer than this, the agent does not read it.
 const REST_LIMIT: u64 = 64 << 20;
 
-/// In bytes. A compressed stream can continue forever without producing any data
-/// (empty gzip members, skippable zstd frames), so the download has a limit. Before
-/// the first unit the limit is this number. Later it is this number plus the size of
-/// the disk, or plus the unpacked size if that is larger, because a qcow2 file may be
-/// longer than the disk. The consumer of the units limits the unpacked size.
+/// In bytes. A compressed stream can continue forever without producing any data (empty
+/// gzip members, skippable zstd frames), so the download has a limit. Before the first
+/// unit the limit is this number. Later the agent adds the size of the disk to this
+/// number, or the unpacked size if that is larger, because a qcow2 file may be longer
+/// than the disk. The consumer of the units limits the unpacked size.
 const PACKED_SLACK: u64 = 64 << 20;
 /// How long to wait for a step before reporting [`Step::Wait`].
 const TICK: Duration = Duration::from_secs(5);
@@ -174,9 +174,8 @@ impl Pipeline {
     /// # Errors
     /// If the hashing thread has panicked.
     pub fn digest(self) -> Result<Computed> {
-        // Dropping these ends a decoder that waits for a buffer, or for room in the
-        // queue of steps. The end of the decoder also closes the queue of the hashing
-        // thread.
+        // This drop ends a decoder that waits for a buffer, or for room in the queue of
+        // steps. The end of the decoder also closes the queue of the hashing thread.
         drop((self.steps, self.free));
         self.hasher
             .join()
@@ -312,7 +311,7 @@ fn decode(
             }
         };
         unpacked += filled as u64;
-        // Packing makes data that cannot be compressed a little longer: gzip by
+        // Compression makes data that cannot be compressed a little longer: gzip by
         // 0.03 %, LZ4 by 0.4 %.
         let expected = disk_size.max(unpacked + unpacked / 64);
         limit.store(expected.saturating_add(PACKED_SLACK), Ordering::Relaxed);

@@ -3,7 +3,7 @@
 //! The first MiB of the image, with boot code and partition table, is still in memory.
 //! The agent first adds the other data that the installed system needs (a config drive,
 //! an Ignition config). Then [`ProvenImage::commit`] makes everything visible at once.
-//! If the power fails at any moment before that, the disk does not boot.
+//! If the power fails before the commit, the disk does not boot.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -33,8 +33,8 @@ use crate::tables::gpt::{BIOS_BOOT, Partition, Table};
 use crate::tables::kept_partitions::KeptPartitions;
 use crate::tables::mbr;
 
-/// How many times the agent retries to remove a partition from the kernel while
-/// another program has it open.
+/// How many times the agent retries the removal of a partition from the kernel while
+/// another program has the partition open.
 const HIDE_LIMIT: Duration = Duration::from_secs(10);
 const HIDE_PAUSE: Duration = Duration::from_millis(100);
 
@@ -212,8 +212,8 @@ impl ProvenImage {
     }
 
     /// Writes the first MiB and, if the disk is an array, the copies of its EFI system
-    /// partition. From here on the disk boots. If the kernel cannot read the new table,
-    /// that is no failure, because the image is verified and complete.
+    /// partition. From here on the disk boots. It is not a failure if the kernel cannot
+    /// read the new table, because the image is verified and complete.
     ///
     /// # Errors
     /// If the disk reports an error. It does not boot then, see [`Ends::after`].
@@ -297,9 +297,9 @@ struct ShownPartitions {
 }
 
 impl ShownPartitions {
-    /// Adds the partitions to the kernel. `known` has the numbers of the partitions
-    /// that the kernel has read from the disk's own table. Removes these first, because
-    /// the image may use the same numbers.
+    /// Adds the partitions to the kernel. `known` contains the numbers of the
+    /// partitions that the kernel has read from the disk's own table. The function
+    /// first removes the known partitions, because the image may use the same numbers.
     fn show(
         path: &Path,
         identity: Identity,
@@ -351,8 +351,8 @@ impl ShownPartitions {
 impl Drop for ShownPartitions {
     fn drop(&mut self) {
         for number in &self.numbers {
-            // If a partition stays, the disk is busy. The next open of the disk then
-            // fails and reports that.
+            // If a partition remains, the disk is busy. The next open of the disk then
+            // fails and reports this.
             if let Err(error) = hide(&self.disk, *number) {
                 tracing::warn!("cannot remove partition {number} from the kernel: {error}");
             }

@@ -17,8 +17,9 @@ use crate::device::target::Target;
 use crate::device::written_extents::{LONGEST, WrittenExtents};
 use crate::device::zeros::all_zero;
 
-/// Reads a range of the disk and compares it with what was written; everything else
-/// in it must be zeros. Does nothing unless [`Target::remember_writes`] was called.
+/// Reads a range of the disk and compares it with the data that the agent wrote; all
+/// other bytes of the range must be zeros. Does nothing unless
+/// [`Target::remember_writes`] was called.
 ///
 /// # Errors
 /// If the disk reports an error or returns other bytes. The message has the place.

@@ -1,11 +1,11 @@
 //! Writes an image without sending its zeros, to a disk that may hold old data.
 //!
-//! Where the image has zeros, the writer never leaves old data, because the file
-//! system in the image may rely on the zeros. If the device can zero ranges by
-//! itself, it zeroes a range before the writer reaches it, and the writer then skips
-//! granules of zeros. If the device cannot, the writer sends the zeros. In both cases
-//! everything before the furthest byte that was written is either data or zeros, even
-//! if the data arrives out of order.
+//! Where the image has zeros, the writer never leaves old data, because the file system
+//! in the image may rely on the zeros. If the device can zero ranges by itself, it
+//! zeroes a range before the writer reaches it, and the writer then skips granules of
+//! zeros. Otherwise the writer sends the zeros. In both cases everything before the
+//! furthest written byte is either data or zeros, even if the data arrives out of
+//! order.
 
 use std::ops::Range;
 
@@ -50,8 +50,8 @@ pub struct SparseWriter<'a> {
 }
 
 impl<'a> SparseWriter<'a> {
-    /// A writer that starts at `range.start`. Up to `range.end` it may zero in large
-    /// steps, beyond that only as far as it writes.
+    /// A writer that starts at `range.start`. It may zero in large steps up to
+    /// `range.end`. Beyond `range.end`, it zeroes only as far as it writes.
     pub fn new(target: &'a Target, range: Range<u64>) -> Self {
         Self {
             target,
@@ -131,9 +131,9 @@ impl<'a> SparseWriter<'a> {
         Ok(())
     }
 
-    /// Whether a range that the device has zeroed begins with zeros. Some firmware
-    /// may acknowledge write-zeroes and do nothing; old data would then get into the
-    /// new file system. Reading one granule per step takes no noticeable time.
+    /// Whether a range that the device has zeroed begins with zeros. Some firmware may
+    /// acknowledge a write-zeroes command and do nothing; the new file system would
+    /// then contain old data. Reading one granule per step takes no noticeable time.
     fn is_zero(&self, offset: u64, len: u64) -> Result<bool> {
         // The cast is lossless: at most GRANULE.
         let len = len.min(GRANULE as u64) as usize;
@@ -231,8 +231,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Whatever the pieces and their order, the disk holds the image
-        /// afterwards, on a device that zeroes and on one that does not.
+        /// The disk holds the image afterwards, whatever the pieces and their order
+        /// are, and whether or not the device can zero ranges by itself.
         #[test]
         fn the_disk_holds_the_given_image(
             sparse in proptest::collection::vec((0usize..4 * MIB, any::<u8>()), 0..20),

@@ -143,8 +143,8 @@ pub fn write_image_with(
 /// digest. The target may be open for reading only.
 ///
 /// # Errors
-/// As for [`write_image_with`], except the errors that only a write to the disk can
-/// cause.
+/// The same errors as for [`write_image_with`], except the errors that only a write to
+/// the disk can cause.
 pub fn check_image(
     source: &ImageSource,
     options: &WriteOptions,
@@ -175,8 +175,8 @@ struct Plan {
     head_len: usize,
     /// The numbers of the kept partitions in the image's table.
     kept: Vec<u32>,
-    /// The first byte of the backup GPT that the commit will write. Without a GPT,
-    /// the end of the disk.
+    /// The first byte of the backup GPT that the commit will write, or the end of the
+    /// disk if the image has no GPT.
     data_end: u64,
 }
 
@@ -277,7 +277,8 @@ impl Work<'_> {
         }
     }
 
-    /// The format of the image by its first unit, if it is one of the permitted formats.
+    /// The format of the image, detected from its first unit. Fails if it is not one of
+    /// the permitted formats.
     fn permitted_format(
         &self,
         stream: &Stream,
@@ -377,8 +378,8 @@ impl Work<'_> {
     fn place(&self, stream: &Stream, pipeline: Pipeline, plan: &Plan) -> Result<Placed> {
         self.announce(stream);
         self.wipe()?;
-        // The image's data stops before the place of the backup GPT, which the commit
-        // writes.
+        // The agent writes the image's data only up to the place of the backup GPT. The
+        // commit writes the backup GPT.
         let data_end = plan.data_end;
         let mut writer =
             SparseWriter::new(self.target, HEAD_LEN as u64..plan.image.end.min(data_end));
@@ -426,8 +427,8 @@ impl Work<'_> {
         })
     }
 
-    /// The place of an old backup GPT header in this piece, which must not get onto the
-    /// disk. Logs a warning if there is such a header.
+    /// The place of an old backup GPT header in this piece. Logs a warning if there is
+    /// such a header, because it must not get onto the disk.
     fn stale_backup(&self, piece: &[u8], offset: u64) -> Option<Range<usize>> {
         let header = image_head::stale_backup(piece, offset, self.disk)?;
         tracing::warn!(
@@ -454,9 +455,9 @@ impl Work<'_> {
         )))
     }
 
-    /// If the digest of the whole download is wrong, returns that failure instead of the
-    /// decoder's, because the wrong digest explains why the download could not be
-    /// unpacked.
+    /// If the digest of the whole download is wrong, returns that failure instead of
+    /// the failure of the decoder, because the wrong digest explains why the agent
+    /// could not unpack the download.
     fn diagnose(&self, stream: Option<&Stream>, broken: Broken, pipeline: Pipeline) -> Failure {
         let Some(stream) = stream.filter(|_| broken.digest_complete) else {
             return broken.failure;

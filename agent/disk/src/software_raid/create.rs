@@ -29,9 +29,9 @@ const CLEARED: u64 = 1 << 20;
 ///
 /// # Errors
 /// If a disk has partitions, a file system or other content, is a member of an array or
-/// of another set of disks, is in use or is too small; in these cases nothing has been
-/// changed. Also if a disk or the kernel fails; [`delete`](super::delete::delete) removes
-/// what was created until then.
+/// of another set of disks, is in use or is too small. In these cases nothing has been
+/// changed. Also if a disk or the kernel fails; [`delete`](super::delete::delete) then
+/// removes what this function has created.
 pub fn create(
     disks: &[ChosenDisk],
     volumes: &[Volume],
@@ -80,8 +80,8 @@ pub fn create(
     Ok(arrays)
 }
 
-/// Fails where [`create`] would fail before it changes anything. Assumes that the arrays
-/// on the disks in `emptied` are deleted first.
+/// Fails in the cases in which [`create`] would fail before it changes anything.
+/// Assumes that the arrays on the disks in `emptied` are deleted first.
 ///
 /// # Errors
 /// If a disk that is not in `emptied` has content or is in use, or if any disk is too
@@ -135,9 +135,9 @@ fn not_empty(disk: &Path, found: &str) -> Failure {
     )
 }
 
-/// Fails if the disk has other content. Without partitions it may have a file system, or
-/// be a member of a volume group, of a firmware RAID or of another set, with data that
-/// another disk or machine needs.
+/// Fails if the disk has other content. A disk without partitions may have a file
+/// system, or be a member of a volume group, of a firmware RAID or of another set, with
+/// data that another disk or machine needs.
 fn refuse_content(target: &Target) -> Result<()> {
     let mut kinds = metadata::kinds(target)?;
     // The signature of a partition table without partitions is no content.
@@ -162,7 +162,7 @@ fn write_table(target: &Target, partitions: &[Partition]) -> Result<()> {
     erase_metadata(target)?;
     for partition in partitions {
         // An EFI system partition of an earlier installation is probably at the same
-        // place. Its loader must not start again.
+        // place. Its boot loader must not start again.
         let zeros = AlignedBuffer::zeroed(partition.len.min(CLEARED) as usize);
         target.write_at(&zeros, partition.offset)?;
     }

@@ -20,7 +20,8 @@ use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::target::Target;
 use crate::erase::metadata::erase_metadata;
 
-/// How often the agent searches for superblocks, because a superblock may hide another.
+/// How often the agent searches for superblocks, because a superblock may hide another
+/// superblock.
 const PASSES: u32 = 2;
 
 /// A disk that may be changed, with its partitions. Arrays are not listed as candidates:
@@ -79,14 +80,15 @@ impl Member {
 /// superblocks, and removes the partition tables of the members' disks. Also removes a
 /// partition table that a failed creation has left without arrays.
 ///
-/// Keeps the arrays in `keep`, the arrays below a device in `keep`, assembled arrays that
-/// also have a member outside of `disks`, and every array that shares a disk with a kept
-/// array.
+/// Keeps these arrays: those in `keep`, those below a device in `keep`, assembled
+/// arrays that also have a member outside of `disks`, and every array that shares a
+/// disk with a kept array.
 ///
 /// # Errors
-/// `SoftwareRAIDError` if an array or a table remains that should have been deleted. The
-/// same error, before anything is deleted, if a device to keep cannot be read. Another
-/// error if the path of a disk now leads to another disk, which is left unchanged.
+/// `SoftwareRAIDError` if an array or a table that should have been deleted remains.
+/// The same error, before anything is deleted, if a device to keep cannot be read.
+/// Another error if the path of a disk now leads to another disk; this function leaves
+/// that disk unchanged.
 pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
     let keep = Kept::find(disks, keep)?;
     let mut tables = BTreeMap::new();
@@ -114,8 +116,9 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
     .hint("see the console for the reason; unmount the file systems and deactivate the LVM volumes on these arrays first"))
 }
 
-/// Fails if a partition table could not be removed. Without its superblocks the disk is
-/// no member any more, but no volumes can be created on a disk with partitions.
+/// Fails if a partition table could not be removed. The disk is no longer a member,
+/// because its superblocks are gone, but the creation of volumes rejects a disk with
+/// partitions.
 fn no_table_is_left(tables: &BTreeMap<PathBuf, Failure>) -> Result<()> {
     if tables.is_empty() {
         return Ok(());
@@ -149,7 +152,7 @@ pub fn emptied(disks: &[Candidate], keep: &Keep) -> Result<BTreeSet<PathBuf>> {
     Ok(doomed.map(|member| member.disk).chain(left).collect())
 }
 
-/// The disks with a table of `create` and without a superblock. A creation that was
+/// The disks that have a table made by `create`, but no superblock. A creation that was
 /// interrupted or failed leaves such disks.
 fn left_tables<'a>(
     disks: &'a [Candidate],
@@ -161,13 +164,13 @@ fn left_tables<'a>(
         if members.iter().any(|member| member.disk == candidate.disk) {
             continue;
         }
-        // A disk that cannot be read here, or that is too small, has no table of
+        // A disk that cannot be read here, or that is too small, has no table made by
         // `create`.
         let Ok((Some(table), _)) = system_partitions::table(&candidate.disk) else {
             continue;
         };
-        // `members` comes only from the partitions that the kernel shows, so these must
-        // be all partitions of the table.
+        // The search for `members` covers only the partitions that the kernel shows. So
+        // the kernel must show all partitions of the table.
         let partitions = table.partitions();
         let all_searched = partitions.len() == candidate.partitions.len();
         if all_searched && left_table::is_left(partitions, keep.volumes) {
@@ -255,8 +258,8 @@ fn unsearched(path: &Path, error: &io::Error) -> Failure {
     raid_error(path, "cannot look for RAID superblocks", error)
 }
 
-/// Continues after failures and logs them, because [`delete`] checks afterwards which
-/// members are left. `tables` gets the disks whose table could not be removed.
+/// Logs failures and continues, because [`delete`] checks afterwards which members are
+/// left. Adds the disks whose table could not be removed to `tables`.
 fn delete_members(
     disks: &[Candidate],
     members: &[Member],

@@ -70,8 +70,8 @@ pub(super) fn partitions(
         let fixed: u64 = of_disk(index).map(|volume| mib(volume.share)).sum();
         let takes_rest = of_disk(index).any(|volume| volume.share == Share::Rest);
         let found = size / MIB;
-        // The table takes the first MiB. A volume that takes the rest gets at least 64
-        // MiB.
+        // The table uses the first MiB. A volume that gets the remaining space has at
+        // least 64 MiB.
         let others = 1 + ESP_MIB + fixed + END_MIB;
         let needed = others + if takes_rest { 64 } else { 0 };
         if needed > found {

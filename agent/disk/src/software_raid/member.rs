@@ -7,14 +7,14 @@ use landfall_devices::disk_sets::md_superblock::version_1::{NAME_LEN, SECTOR, at
 use landfall_devices::disk_sets::md_superblock::{LEN, MAGIC, Version};
 use uuid::Uuid;
 
-/// In bytes: the place where the data of a member with version 1.2 begin. The space
+/// In bytes: the place where the data of a member with version 1.2 begins. The space
 /// before the data has room for the bitmap and the bad-block log that mdadm may add
 /// later.
 const DATA_OFFSET: u64 = 8 << 20;
 /// mdadm's default, in bytes. Levels without stripes have no chunks.
 const CHUNK: u64 = 512 << 10;
-/// The largest number of members. The superblock has a role for each, and mdadm reserves
-/// space for the same number.
+/// The largest number of members. The superblock has a role for each member, and mdadm
+/// reserves space for the same number of members.
 pub const MOST_MEMBERS: usize = 128;
 /// In bytes.
 const ROLES_LEN: usize = MOST_MEMBERS * 2;
@@ -122,8 +122,9 @@ impl NewArray {
         (len > 0).then_some(Data { offset, len })
     }
 
-    /// The superblock of a member and its place in bytes. `None` if there is no such
-    /// member, if one of the members is too small, or if there are too many members.
+    /// Returns the superblock of a member and its offset in bytes. `None` if there is
+    /// no such member, if one of the members is too small, or if there are too many
+    /// members.
     pub fn superblock(&self, index: usize, device: Uuid) -> Option<(u64, Vec<u8>)> {
         if self.members.len() > MOST_MEMBERS {
             return None;
@@ -140,8 +141,8 @@ impl NewArray {
             _ => used.into_iter().min()?,
         };
         // At all levels except RAID 0, the kernel makes the members equal after the
-        // start. This includes the copies of an EFI system partition, because they have
-        // different old data behind the copied bytes.
+        // start. This also applies to the copies of an EFI system partition, because
+        // the old data behind the copied bytes differs.
         let in_sync = self.level == Level::Raid0;
         let mut bytes = vec![0; LEN];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);

@@ -91,8 +91,8 @@ pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Fails if a running array lacks a member, because new data would be missing on that
-/// member when it comes back. Accepts a disk that is no array.
+/// Fails if a running array lacks a member, because that member would not have the new
+/// data when it comes back. Accepts a disk that is not an array.
 ///
 /// # Errors
 /// If the array lacks a member, or if sysfs does not show its state.
@@ -105,14 +105,14 @@ pub fn refuse_degraded(array: &Path) -> Result<()> {
     }
 }
 
-/// `directory` is the array's directory in sysfs. `members` is the number of members that
-/// the array was made of, if that is known.
+/// `directory` is the array's directory in sysfs. `members` is the number of members
+/// that the array was created with, if it is known.
 fn refuse_incomplete(array: &Path, directory: &SystemPath, members: Option<usize>) -> Result<()> {
     let md = directory.join("md");
     let level = sysfs::text(&md.join("level")).unwrap_or_default();
     let degraded = match &*level {
-        // Arrays of these levels have no such file (`md_redundancy_group` of
-        // drivers/md/md.c), because the kernel runs them with all members only.
+        // Arrays of these levels have no file `degraded` (`md_redundancy_group` of
+        // drivers/md/md.c), because the kernel runs them only with all members.
         "raid0" | "linear" => "0".to_owned(),
         _ => sysfs::text(&md.join("degraded")).unwrap_or_else(|| "unknown".to_owned()),
     };
@@ -155,22 +155,22 @@ struct Found {
     /// The number of members of the complete array.
     disks: u32,
     members: Vec<PathBuf>,
-    /// The devices that are built on the members, on any path to their disks, with their
-    /// directories in sysfs. If the kernel has already assembled the array, it is among
-    /// them.
+    /// The devices that are built on the members, on any path to their disks, with
+    /// their directories in sysfs. If the kernel has already assembled the array, the
+    /// array is one of these devices.
     holders: BTreeMap<String, SystemPath>,
     /// The error if the list of holders may be incomplete.
     unread: Option<io::Error>,
 }
 
-/// Starts every array with one of these volume names, unless it already runs. `devices`
-/// are the disks and partitions to search. Returns the paths of the arrays that were
-/// started. If an array is incomplete or cannot be started, the agent only logs a
-/// warning: another disk may be the root disk, and if not, the choice of the root disk
-/// reports what is missing.
+/// Starts every array that has one of these volume names and does not run yet.
+/// `devices` are the disks and partitions to search. Returns the paths of the arrays
+/// that were started. If an array is incomplete or cannot be started, the agent only
+/// logs a warning, because another disk may be the root disk. If the array is the root
+/// disk, the choice of the root disk reports what is missing.
 ///
-/// An incomplete array is not started, because new data would be missing on the absent
-/// member when it comes back.
+/// Does not start an incomplete array, because the absent member would not have the new
+/// data when it comes back.
 pub fn start_volumes(devices: &[PathBuf], volumes: &[String]) -> Vec<PathBuf> {
     let mut started = Vec::new();
     for array in find(devices, volumes) {
@@ -245,9 +245,9 @@ fn find(devices: &[PathBuf], volumes: &[String]) -> Vec<Found> {
     arrays.into_values().collect()
 }
 
-/// The devices that are built on the member, on all paths to its disk. Without multipathd
-/// each path is a separate block device, and the kernel rejects a second array only on
-/// the same path: two arrays on two paths would write to one disk.
+/// The devices that are built on the member, on all paths to its disk. Without
+/// multipathd each path is a separate block device, and the kernel rejects a second
+/// array only on the same path. Two arrays on two paths would write to the same disk.
 fn holders(kernel: &KernelView, member: &Device) -> io::Result<BTreeMap<String, SystemPath>> {
     let block = SystemPath::live().join(&kernel.sys).join("block");
     let uses = kernel.uses(member)?.into_iter();
@@ -258,8 +258,9 @@ fn holders(kernel: &KernelView, member: &Device) -> io::Result<BTreeMap<String, 
     Ok(uses.filter_map(holder).collect())
 }
 
-/// Why this device, which has the members of a volume, is no running array. `directory`
-/// is its directory in sysfs. `None` if it is a running array.
+/// The reason why this device, which has the members of a volume, is not a running
+/// array. `None` if the device is a running array. `directory` is its directory in
+/// sysfs.
 fn passed_over(directory: &SystemPath) -> Option<String> {
     if !directory.join("md").is_dir() {
         return Some("it is no array".to_owned());

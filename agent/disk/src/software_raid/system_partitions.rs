@@ -1,5 +1,5 @@
-//! The EFI system partitions on the disks of an array. Firmware cannot read the EFI
-//! system partition of the image, because it is inside the array.
+//! Manages the EFI system partitions on the disks of an array. Firmware cannot read the
+//! image's own EFI system partition, because that partition is inside the array.
 //!
 //! As with Ironic's agent, each disk gets a copy, and the copies form a separate array:
 //! RAID 1 with its superblock at the end. So firmware sees a FAT on each disk, and the
@@ -65,9 +65,9 @@ pub fn array_uuid(disk: &Path) -> Option<Uuid> {
     })
 }
 
-/// The version of the superblocks that the kernel uses (`metadata_show` of
-/// drivers/md/md.c). A member may have a second superblock, of an older array and another
-/// version.
+/// Returns the superblock version that the kernel uses (`metadata_show` of
+/// drivers/md/md.c). A member may also have a superblock of an older array, with
+/// another version.
 fn running_version(directory: &SystemPath) -> Option<Version> {
     match &*sysfs::text(&directory.join("md/metadata_version"))? {
         "0.90" => Some(Version::V0_90),
@@ -83,8 +83,8 @@ fn of_version(superblocks: &[MdSuperblock], version: Version) -> Option<Uuid> {
     Some(found.array)
 }
 
-/// The partitions for copies on the disks of this array, in the order of the disks'
-/// names. Empty if `disk` is no array, or if neither this agent nor Ironic's agent has
+/// The partitions for copies on the disks of this array, ordered by the names of the
+/// disks. Empty if `disk` is not an array, or if neither this agent nor Ironic's agent
 /// made the array.
 ///
 /// # Errors
@@ -147,7 +147,8 @@ fn head(disk: &Path) -> io::Result<(Vec<u8>, u32)> {
 /// incomplete. Does nothing if the target is no array.
 ///
 /// # Errors
-/// As for [`refuse_unbootable`], or if a copy is in use. Nothing has been written then.
+/// The same errors as for [`refuse_unbootable`], and an error if a copy is in use. In
+/// all these cases nothing has been written.
 pub fn copy_with(
     target: &mut Target,
     booted_by_uefi: bool,
@@ -165,9 +166,9 @@ pub fn copy_with(
 /// The partitions for the copies of the EFI system partition. Empty if the disk is no array.
 ///
 /// # Errors
-/// If the disk is an array from which firmware could not start an image: this machine was
-/// not booted by UEFI, or firmware cannot read the array and no disk of it has a
-/// partition for a copy. Also if a disk cannot be read.
+/// If firmware could not start an image from this array: the machine was not booted by
+/// UEFI, or firmware cannot read the array and none of its disks has a partition for a
+/// copy. Also if a disk cannot be read.
 pub fn refuse_unbootable(disk: &Path, booted_by_uefi: bool) -> Result<Vec<SystemPartition>> {
     match array_directory(disk) {
         Some(directory) => of_bootable(disk, &directory, booted_by_uefi),
@@ -206,10 +207,11 @@ fn of_bootable(
     ))
 }
 
-/// Whether firmware can read the array as an ordinary disk: each member is a whole disk
-/// and begins in the same way as the array, so the image's partition table is also the
-/// table of each disk. The metadata is then at the end or does not exist (`metadata_show`
-/// of drivers/md/md.c). A firmware RAID is read by its own firmware.
+/// Whether firmware can read the array as an ordinary disk. Each member must be a whole
+/// disk and begin with the same bytes as the array, so that the image's partition table
+/// is also the table of each disk. The metadata is then at the end of the disk or does
+/// not exist (`metadata_show` of drivers/md/md.c). For a firmware RAID this is true,
+/// because its own firmware reads it.
 fn firmware_reads(directory: &SystemPath) -> io::Result<bool> {
     let text = |name: &str| sysfs::text(&directory.join(name)).unwrap_or_default();
     let version = text("md/metadata_version");
@@ -223,14 +225,14 @@ fn firmware_reads(directory: &SystemPath) -> io::Result<bool> {
     Ok(is_mirror && begins_with_data && are_disks)
 }
 
-/// A firmware RAID: the kernel leaves its metadata to a program (`external:` in
-/// `metadata_show` of drivers/md/md.c).
+/// Whether this is a firmware RAID: the kernel leaves the metadata to a user-space
+/// program (`external:` in `metadata_show` of drivers/md/md.c).
 fn is_firmware_raid(metadata_version: &str) -> bool {
     metadata_version.starts_with("external:")
 }
 
 /// Fails if a BIOS would have to boot from the array. A BIOS starts boot code from a
-/// single disk, and the image's boot code is inside the array. Accepts a firmware RAID,
+/// single disk, but the image's boot code is inside the array. Accepts a firmware RAID,
 /// because its firmware can read it.
 fn refuse_array_of_bios(disk: &Path, directory: &SystemPath, booted_by_uefi: bool) -> Result<()> {
     let version = sysfs::text(&directory.join("md/metadata_version")).unwrap_or_default();
@@ -247,8 +249,9 @@ fn refuse_array_of_bios(disk: &Path, directory: &SystemPath, booted_by_uefi: boo
 }
 
 /// The place of the EFI system partition that comes with an image, in bytes. `table` is
-/// the image's GPT if it has one, `head` its first sector. `kept` has the numbers of the
-/// kept partitions. These are skipped, because a loader on them boots another system.
+/// the image's GPT, if the image has one; `head` begins with the image's first sector.
+/// `kept` has the numbers of the kept partitions. These are skipped, because a loader
+/// on them boots another system.
 ///
 /// # Errors
 /// If the image has no EFI system partition. Firmware then finds nothing to start.
@@ -295,8 +298,8 @@ pub(crate) fn refuse_small(copies: &[Target], system_partition: &Range<u64>) -> 
 
 /// Copies these bytes of the array to these partitions, and makes them an array.
 ///
-/// The boot sectors are written last. Without them firmware sees no file system, so it
-/// starts nothing from copies that are incomplete.
+/// Writes the boot sectors last. Without boot sectors firmware sees no file system, so
+/// it starts nothing from incomplete copies.
 ///
 /// # Errors
 /// If a partition is too small, or if a disk fails.

@@ -1,6 +1,6 @@
-//! Detects the file system of a partition and its label from the first bytes. No
-//! I/O. This module reads the label of the file system, not the name of the partition,
-//! because boot loaders and Ignition search for the label.
+//! Detects the file system of a partition and its label from the first bytes. Does no
+//! I/O. The label is that of the file system, not the name of the partition, because
+//! boot loaders and Ignition search for the file system's label.
 
 /// The number of bytes from the start of the partition that [`identify`] needs.
 pub const PROBE_LEN: usize = 36 << 10;

@@ -24,9 +24,9 @@ pub use entries::Entry;
 /// contains the MBR, the GPT and the BIOS boot code.
 ///
 /// Firmware needs this part to start anything. A BIOS runs the first sector, UEFI
-/// accepts no partition without an MBR in it (UEFI 2.10, 5.2), and the volume
-/// descriptors of ISO 9660 and UDF are at byte 32768. Only the backup of a GPT is
-/// elsewhere: see `image/image_head.rs`, `stale_backup`.
+/// accepts no partitions if the first sector has no MBR (UEFI 2.10, 5.2), and the
+/// volume descriptors of ISO 9660 and UDF are at byte 32768. Only the backup of a GPT
+/// is elsewhere: see `image/image_head.rs`, `stale_backup`.
 pub const HEAD_LEN: usize = 1 << 20;
 
 /// The first bytes of a header.
@@ -126,8 +126,8 @@ impl Table {
         let header_len = get_u32(&header, 12);
         let entries_lba = get_u64(&header, field::ENTRIES_LBA);
         let (count, entry_len) = (get_u32(&header, 80), get_u32(&header, 84));
-        // These values are checked here, because with wrong values the crate panics
-        // or allocates too much memory.
+        // These values are checked before the crate reads the table, because with wrong
+        // values the crate panics or allocates too much memory.
         if header_len as usize != HEADER_LEN || u64::from(entry_len) != ENTRY_LEN {
             return Err(TableError::Lengths {
                 header: header_len,
@@ -264,8 +264,8 @@ impl Table {
         Ok(added)
     }
 
-    /// Writes the primary table into `head`, the first bytes of the disk, and makes
-    /// the protective MBR in `head` cover the whole disk.
+    /// Writes the primary table into `head`, the first bytes of the disk, and extends
+    /// the protective MBR in `head` to cover the whole disk.
     pub fn write_primary(&self, head: &mut [u8]) {
         let sector = self.sector as usize;
         head[sector..2 * sector].copy_from_slice(&self.header);
@@ -301,10 +301,10 @@ impl Table {
     }
 }
 
-/// Makes the entry of type EE cover the disk, as far as 32 bits allow (UEFI 2.10,
-/// 5.2.3). The end of the entry as cylinder, head and sector depends on an unknown
-/// geometry, so it gets the value for addresses that do not fit into this form. A
-/// hybrid MBR, which has other entries as well, stays unchanged.
+/// Extends the entry of type EE to the end of the disk, as far as 32 bits allow (UEFI
+/// 2.10, 5.2.3). Cylinder, head and sector of the end depend on an unknown geometry, so
+/// these fields get the value for addresses that do not fit into this form. A hybrid
+/// MBR, which has other entries as well, stays unchanged.
 fn protect(entries: &mut [u8], last_lba: u64) {
     let used = entries.chunks_exact(16).filter(|e| e[4] != 0).count();
     if let Some(entry) = entries.chunks_exact_mut(16).find(|e| e[4] == 0xee)

@@ -117,14 +117,14 @@ impl KeptPartitions {
         self.from_backup
     }
 
-    /// The EFI system partitions, which have the type [`HIDDEN_EFI_SYSTEM`] until
-    /// the commit.
+    /// The kept EFI system partitions. On the disk they have the type
+    /// [`HIDDEN_EFI_SYSTEM`] until the commit.
     pub fn hidden(&self) -> impl Iterator<Item = &Partition> {
         self.partitions().filter(|p| p.kind == EFI_SYSTEM)
     }
 
-    /// Fails if one of the partitions would be overwritten by an image of
-    /// `image_end` bytes or more, or by the head, which is written for every image.
+    /// Fails if one of the partitions would be overwritten by an image of `image_end`
+    /// bytes or more, or by the first MiB of an image, which the agent always writes.
     ///
     /// # Errors
     /// The message has the words of coreos-installer, because people search for them.
@@ -141,9 +141,9 @@ impl KeptPartitions {
         }
     }
 
-    /// Adds the partitions to the image's table. A partition keeps its number if that
-    /// is larger than all numbers in the table; otherwise it gets the next free number.
-    /// Returns pairs of old and new number.
+    /// Adds the partitions to the image's table. A partition keeps its number if the
+    /// number is larger than all numbers in the table; otherwise it gets the next free
+    /// number. Returns pairs of the old and the new number.
     ///
     /// # Errors
     /// If the table has no free entry or no room for one of the partitions, or already

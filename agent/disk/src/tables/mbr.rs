@@ -30,8 +30,8 @@ const FAT32: u8 = 0x0c;
 /// An EFI system partition (UEFI 2.10, 5.2.2).
 pub const EFI_SYSTEM: u8 = 0xef;
 const MIB: u64 = 1 << 20;
-/// In bytes. Sector numbers have 32 bits, so with sectors of 512 bytes the table
-/// can address no more than this.
+/// In bytes: the limit of the table's addresses with sectors of 512 bytes, because
+/// sector numbers have 32 bits.
 const REACH: u64 = 2_097_152 * MIB;
 
 /// One entry of the table. Sectors are logical sectors.
@@ -149,7 +149,7 @@ impl Table {
         let Some(index) = entries.position(|entry| entry[4] == 0) else {
             return Err(TableError::MbrFull);
         };
-        // The place that ironic-python-agent chooses, even on a disk that is too large
+        // ironic-python-agent chooses the same place, even on a disk that is too large
         // for an MBR.
         let end = if self.disk_size > REACH {
             REACH - MIB

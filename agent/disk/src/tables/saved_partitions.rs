@@ -1,6 +1,6 @@
-//! The filters that select the partitions to keep in an installation:
-//! `--save-partlabel` and `--save-partindex` of coreos-installer. No I/O. The module
-//! `kept_partitions.rs` keeps the partitions.
+//! The filters that select the partitions to keep during an installation:
+//! `--save-partlabel` and `--save-partindex` of coreos-installer. Does no I/O. The
+//! partitions themselves are handled in `kept_partitions.rs`.
 
 use std::fmt;
 
@@ -150,8 +150,8 @@ impl Glob {
         })
     }
 
-    /// The time is at most proportional to the product of the lengths of pattern and
-    /// label, because only the last `*` is ever extended.
+    /// The time is at most proportional to the length of the pattern times the length
+    /// of the label, because only the most recent `*` is ever extended.
     fn matches(&self, label: &str) -> bool {
         let label: Vec<char> = label.chars().collect();
         let (mut at, mut part) = (0, 0);

@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-/// The most entries of a GPT. Every known tool writes 128. Four times as many still fit
-/// into the first MiB with both sector sizes.
+/// The largest number of entries in a GPT. Every known tool writes 128 entries. Four
+/// times as many still fit into the first MiB with both sector sizes.
 pub(super) const MOST_ENTRIES: u64 = 512;
 
 /// All places and lengths are in bytes, unless their name says that they are sectors.

@@ -84,8 +84,9 @@ impl<'a> DownloadState<'a> {
         self.total() == Some(self.received)
     }
 
-    /// Records that a place begins to send the file: first `skip` bytes that the reader
-    /// already has, then new bytes. The first call sends [`Event::Begin`] to the reader.
+    /// Records that a server or a file begins to deliver: first `skip` bytes that the
+    /// reader already has, then new bytes. The first call sends [`Event::Begin`] to the
+    /// reader.
     pub(super) async fn begin_at(&mut self, place: Place, skip: u64) -> Outcome<()> {
         let file = match self.file.take() {
             // A 206 response contains the length that a chunked 200 response lacks.

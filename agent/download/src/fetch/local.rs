@@ -2,8 +2,8 @@
 //! it with the same events and limits as a download.
 //!
 //! A virtual drive depends on the network connection of the BMC. So a read may fail or
-//! hang and succeed later, as with a server. Each read runs in a separate thread, so
-//! that a read that never returns blocks nothing else.
+//! hang, and a later read may succeed, as with a server. Each read runs in a separate
+//! thread, so that a read that never returns blocks nothing else.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -103,8 +103,8 @@ impl<'a, 'url> Local<'a, 'url> {
     }
 }
 
-/// Runs `work`, which may hang, in a separate thread. Fails after `stall`, the longest
-/// time without a byte.
+/// Runs `work`, which may hang, in a separate thread. Fails if `work` takes longer than
+/// `stall`, the longest permitted time without a byte.
 async fn in_thread<T: Send + 'static>(
     stall: Duration,
     work: impl FnOnce() -> T + Send + 'static,

@@ -105,9 +105,9 @@ pub(super) async fn fetch(
     }
 }
 
-/// Reads the file from this mirror until its end or an error. `start_over`: whether a
-/// server that ignores Range may send a large part of the file a second time. If not,
-/// such a server causes [`Break::StartOver`].
+/// Reads the file from this mirror until its end or an error. `start_over` is whether a
+/// server that ignores Range may send a large part of the file a second time. If
+/// `start_over` is false, such a server causes [`Break::StartOver`].
 async fn read_from(
     mirror: &mut Mirror<'_>,
     state: &mut DownloadState<'_>,
@@ -178,8 +178,8 @@ impl RetryBudget {
         self.since.elapsed() >= self.give_up && self.tries >= self.retries
     }
 
-    /// Returns how long to wait before the next connection, or `None` if there is no
-    /// wait. `brought`: whether the last connection made progress. `asked`: the pause
+    /// Returns how long to wait before the next connection, or `None` for no wait.
+    /// `brought` is whether the last connection made progress. `asked` is the pause
     /// that the server requested.
     fn pause(
         &mut self,

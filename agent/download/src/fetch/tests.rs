@@ -332,8 +332,8 @@ fn a_file_on_a_medium_is_a_source() {
     );
 }
 
-/// If the connection of the BMC breaks, its virtual drive has no medium for a
-/// while. If the medium stays away, the error names it.
+/// If the connection of the BMC breaks, its virtual drive has no medium for a while. If
+/// the medium does not come back, the error names the medium.
 #[test]
 fn a_medium_that_comes_back_is_read_on() {
     let body = body(3_000_000);

@@ -28,8 +28,8 @@ impl<'a, 'url> Transfer<'a, 'url> {
         Self { mirror, client }
     }
 
-    /// Reads to the end of the file. `start_over`: whether a server that ignores Range
-    /// may send more than [`PROGRESS`] bytes a second time.
+    /// Reads to the end of the file. `start_over` is whether a server that ignores
+    /// Range may send more than [`PROGRESS`] bytes a second time.
     pub(super) async fn go_on(
         self,
         state: &mut DownloadState<'_>,
@@ -76,7 +76,7 @@ impl<'a, 'url> Transfer<'a, 'url> {
                 Err(_) => return Err(later(format!("no byte for {} s", stall.as_secs()))),
             };
             // Skipped bytes count as progress as well. Their number is limited, so they
-            // cannot prevent a timeout forever.
+            // can only delay a timeout.
             pace.received(chunk.len() as u64)
                 .map_err(|slow| later(slow.to_string()))?;
             let known_already = skip.min(chunk.len() as u64);

@@ -2,8 +2,8 @@
 
 use super::Resource;
 
-/// Why the file of another server is not the file that the download began with, or cannot
-/// be proven to be that file.
+/// Why the file of another server is not, or cannot be proven to be, the file with
+/// which the download began.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotSameFile {
     /// In bytes.
@@ -16,9 +16,9 @@ pub enum NotSameFile {
 /// Checks that the file of another server (`now`) is the `file` that the download
 /// began with.
 ///
-/// If `checked`, the caller compares a digest of the whole file at the end, which would
-/// detect a mixture of two files. An equal length is enough then. Otherwise the strong
-/// entity tags must be equal, too.
+/// If `checked` is true, the caller compares a digest of the whole file at the end,
+/// which would detect a mixture of two files. In this case an equal length is enough.
+/// Otherwise the strong entity tags must be equal, too.
 ///
 /// # Errors
 /// If the files differ, or if they cannot be proven to be equal.

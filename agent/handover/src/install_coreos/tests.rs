@@ -130,8 +130,8 @@ fn every_change_in_its_place() {
     assert_changed(boot.path());
 }
 
-/// Rows that were observed with coreos-installer 0.26.0. The end-to-end tests
-/// compare with coreos-installer itself.
+/// These rows were recorded with coreos-installer 0.26.0. The end-to-end tests compare
+/// the agent with coreos-installer itself.
 #[test]
 fn platform_and_consoles_as_the_peer_sets_them() {
     let serial_and_screen = "serial --unit=0 --speed=115200 --word=8 --parity=no\nterminal_input console serial\nterminal_output console serial\n";
@@ -156,8 +156,8 @@ fn platform_and_consoles_as_the_peer_sets_them() {
             "metal console=ttyS1,9600n8 nosmt",
             "serial --unit=1 --speed=9600 --word=8 --parity=no\nterminal_input serial\nterminal_output serial\n",
         ),
-        // The consoles of this platform equal those of metal. They are deleted, and
-        // added again at the end.
+        // The consoles of this platform are the same as those of metal. The agent
+        // deletes them, and adds them again at the end.
         (
             Some("openstack"),
             &[],

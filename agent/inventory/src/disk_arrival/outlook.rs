@@ -1,11 +1,11 @@
 //! Estimates from /sys whether more disks will appear without further action.
 //!
 //! When init reports that the devices have their drivers, most buses have found their
-//! disks: the end of loading a module waits for all work that drivers have started with
-//! async_schedule (`do_init_module` of kernel/module/main.c). That includes the scans of
-//! SCSI hosts (`scsi_scan_host`, so RAID and SAS controllers), the ports of SATA
-//! controllers, and the probing of disks. The other searches run in work queues. This
-//! module detects these searches in /sys.
+//! disks: the loading of a module ends only after all work that drivers have started
+//! with async_schedule (`do_init_module` of kernel/module/main.c). That includes the
+//! scans of SCSI hosts (`scsi_scan_host`, so RAID and SAS controllers), the ports of
+//! SATA controllers, and the probing of disks. The other searches run in work queues.
+//! This module detects these searches in /sys.
 
 use std::time::Duration;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::{NEW, Service, Transport, run, transport};
 
-/// A server that resets, stalls, closes or keeps connections. After none of these the
-/// agent has unused connections.
+/// The server resets, stalls, closes or keeps connections. The agent must not keep
+/// unused connections after any of these.
 #[test]
 fn heartbeats_leave_no_connections_behind() {
     let (port, served) = unreliable_ironic();
@@ -69,7 +69,8 @@ fn unreliable_ironic() -> (u16, Arc<AtomicUsize>) {
     (port, served)
 }
 
-/// Sockets of this process whose peer has this port, also those that the peer has closed.
+/// Sockets of this process whose peer has this port, including sockets that the peer
+/// has closed.
 fn connections_to(port: u16) -> usize {
     let own: Vec<String> = std::fs::read_dir("/proc/self/fd")
         .unwrap()

@@ -71,8 +71,8 @@ fn exchange(entry: &Value) -> Option<Exchange> {
     })
 }
 
-/// The headers of a request without those that our HTTP client adds, and separately
-/// the API version.
+/// The headers of a request without the headers that our HTTP client adds, and
+/// separately the API version.
 fn shape(asked: &Asked) -> (BTreeSet<(String, String)>, Option<String>) {
     let mut version = None;
     let mut headers = BTreeSet::new();

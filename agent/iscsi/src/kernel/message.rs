@@ -1,6 +1,6 @@
 //! The messages of the netlink family `NETLINK_ISCSI`: `struct iscsi_uevent` of
-//! include/scsi/iscsi_if.h, which has not changed its layout since Linux 2.6. On the
-//! machines that we support every word has the order of the processor.
+//! include/scsi/iscsi_if.h. The layout of this struct has not changed since Linux 2.6.
+//! On the machines that we support, every word is in the processor's byte order.
 
 /// In bytes: `struct nlmsghdr`, and `struct iscsi_uevent`.
 const NETLINK_HEADER: usize = 16;
@@ -118,8 +118,8 @@ impl Request<'_> {
         }
     }
 
-    /// The whole netlink message. Every connection has the number 0, the only one of its
-    /// session.
+    /// The whole netlink message. Every connection has the number 0, because each
+    /// session has only one connection.
     pub(crate) fn encode(&self, transport: u64) -> Vec<u8> {
         let kind = self.kind() as u32;
         let mut event = [0; UEVENT];

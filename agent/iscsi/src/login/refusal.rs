@@ -1,5 +1,5 @@
-//! The statuses by which a target refuses a login (RFC 7143, 11.13.5), and what an operator
-//! does about them.
+//! The statuses with which a target rejects a login (RFC 7143, 11.13.5), and the
+//! remedies for an operator.
 
 use std::fmt;
 

@@ -222,8 +222,8 @@ fn expected<T>(what: impl fmt::Display, found: &str) -> Result<T, String> {
     Err(format!("expected {what}, found `{}`", shorten(found)))
 }
 
-/// Shortens an invalid text for the error message: it stays long enough to find the
-/// place, but does not flood a console.
+/// Shortens an invalid text for the error message. The text stays long enough to find
+/// its place, but does not flood a console.
 fn shorten(text: &str) -> String {
     text.chars()
         .take(60)

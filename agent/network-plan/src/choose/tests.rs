@@ -119,7 +119,7 @@ fn the_embedded_plan_takes_precedence_over_all_others() {
         ["ip=dhcp", "ip=off", "rd.route=", "nameserver="]
             .map(|argument| format!("{argument}: ignored, because there is an embedded plan"))
     );
-    // No NIC that the plan does not mention may send a DHCP request, so `others`
+    // NICs that the plan does not mention must not send DHCP requests, so `others`
     // switches them off.
     let [others, host] = &found.plan.interfaces[..] else {
         panic!("{:?}", found.plan.interfaces)

@@ -285,8 +285,8 @@ mod tests {
         assert!(of_a.as_ref().unwrap().is_some());
         assert_eq!(serial(&[&a, &b, &plain], &[9, 2], false), of_a);
         assert_eq!(serial(&[&a, &same], &[1, 4], false), of_a);
-        // If a host matches by MAC address, the file that cannot be read is taken to be
-        // that of another host.
+        // If a host matches by MAC address, the agent assumes that the file that cannot
+        // be read belongs to another host.
         assert_eq!(serial(&[&a, &b], &[1], true), of_a);
         assert_eq!(serial(&[&a, &any], &[9], false), Ok(None));
         assert_eq!(serial(&[&a, &plain], &[5], false), Ok(None));

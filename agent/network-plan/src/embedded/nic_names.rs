@@ -39,8 +39,8 @@ impl NetworkPlan {
                     let known = parent.as_ref().and_then(|parent| nics.get(parent));
                     if let (Some(mac), Some(label)) = (known, parent.as_ref()) {
                         *parent_mac = Some(*mac);
-                        // A VLAN called `eth0.100` is renamed with its NIC; one called
-                        // `storage` keeps its name.
+                        // A VLAN called `eth0.100` is renamed together with its NIC. A
+                        // VLAN called `storage` keeps its name.
                         if name != Some(format!("{label}.{id}")) {
                             *parent = None;
                         }

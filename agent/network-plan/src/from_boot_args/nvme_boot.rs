@@ -1,16 +1,18 @@
 //! Adds the NICs over which the firmware has booted by NVMe/TCP (the table NBFT), with the
 //! network of the table.
 //!
-//! NetworkManager's generator does so since version 1.53 (`nmi-nbft-reader.c`, git of
-//! 2026-08), without an argument, unless one of [`NetArgs::uses_nbft_network`] is there.
-//! Three things differ:
+//! NetworkManager's generator has done the same since version 1.53
+//! (`nmi-nbft-reader.c`, git of 2026-08). It needs no argument for this, but an
+//! argument can prevent it: then [`NetArgs::uses_nbft_network`] is false. Three things
+//! differ:
 //!
 //! * NetworkManager's profiles of arguments have a higher priority than those of the
-//!   table. So `ip=dhcp` asks for a lease on every NIC, and only if there is none, the NIC
-//!   gets the address of the table. Here it gets both: the storage needs the address of the
-//!   table, and the same NIC may lead to the provisioning network, where only a lease or
-//!   router advertisements help. An argument with the name or the MAC of the NIC takes
-//!   precedence in both.
+//!   table. So with `ip=dhcp` NetworkManager requests a lease on every NIC. A NIC gets
+//!   the address of the table only if no server offers a lease. Here the NIC gets both:
+//!   the storage needs the address of the table, and the same NIC may lead to the
+//!   provisioning network, where the machine needs a lease or router advertisements.
+//!   Both programs give precedence to an argument with the name or the MAC address of
+//!   the NIC.
 //! * A host name of the arguments takes precedence over one of the table.
 //! * With a VLAN, the NIC itself stays available for other interfaces of the plan: the
 //!   provisioning network may be untagged on the same NIC.
@@ -54,8 +56,8 @@ pub(super) fn add_nics(profiles: &mut Profiles, args: &NetArgs, plan: &mut Netwo
     }
 }
 
-/// An interface with what all NICs get, or else with both families off. A VLAN of the table
-/// is for the storage alone.
+/// An interface with the settings for all NICs, or with both families off if there are
+/// none. A VLAN of the table is only for the storage and never gets these settings.
 fn interface(nic: &FirmwareNic, general: Option<&Interface>) -> Interface {
     let profile = Profile {
         is_of_firmware: true,

@@ -157,8 +157,8 @@ impl Profiles {
         })
     }
 
-    /// The interface for every NIC that has no interface of its own. Not the interface
-    /// for any one NIC, which applies only to the first NIC with a carrier.
+    /// The interface for every NIC that has no interface of its own. It is not the
+    /// interface for any one NIC, which applies only to the first NIC with a carrier.
     pub(super) fn of_all_nics(&self) -> Option<&Interface> {
         let mut list = self.list.iter().map(|(_, interface)| interface);
         list.find(|interface| {
@@ -284,8 +284,8 @@ impl Profiles {
         self.list.len() - 1
     }
 
-    /// Removes settings that have no effect together with the rest of their
-    /// interface, with a warning for each.
+    /// Removes settings that have no effect in combination with the other settings of
+    /// their interface, with a warning for each.
     pub(super) fn finish(mut self, warnings: &mut Vec<String>) -> Vec<Interface> {
         for index in 0..self.list.len() {
             let interface = &mut self.list[index].1;

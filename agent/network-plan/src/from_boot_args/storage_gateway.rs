@@ -1,9 +1,10 @@
-//! The gateway of a storage network on a NIC that also asks for a lease or listens to
-//! router advertisements.
+//! Keeps the gateway of a storage network on a NIC that also requests a lease or
+//! accepts router advertisements.
 //!
-//! A gateway of the plan would replace that of the lease, over which Ironic may be. Without
-//! it the storage may be out of reach. So each has its own routing table: the kernel
-//! chooses by the source address, which connections to the storage have.
+//! A gateway of the plan would replace the gateway of the lease, and Ironic may be
+//! reachable only through the latter. Without the gateway of the plan, the storage may
+//! be unreachable. So each gateway has a routing table of its own. The kernel chooses
+//! the table by the source address, which connections to the storage have.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,12 +18,14 @@ const TABLES: u32 = 4420;
 /// Between the kernel's rules for the tables `local` (0) and `main` (32766).
 const PRIORITY: u32 = 30_000;
 const MAIN_TABLE: u32 = 254;
-/// The metric of the same gateway for everything else. It is larger than the metrics of
-/// leases and router advertisements, so it has an effect only without these.
+/// The metric of the same gateway for all other packets. It is larger than the metrics
+/// of leases and router advertisements, so the gateway has an effect only if there is
+/// no lease and no router advertisement.
 const LAST_METRIC: u32 = 20_000;
 
-/// Limits the gateway to packets from the static addresses, as long as DHCP or router
-/// advertisements offer another one. Does nothing if the family has only static addresses.
+/// Limits the gateway to packets from the static addresses while DHCP or router
+/// advertisements offer another gateway. Does nothing if the family has only static
+/// addresses.
 pub(super) fn limit_to_static_addresses(ip: &mut IpPlan, rules: &mut Vec<RouteRule>) {
     if !ip.method.is_automatic() {
         return;

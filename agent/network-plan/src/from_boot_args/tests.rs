@@ -16,7 +16,7 @@ fn plan(text: &str) -> NetworkPlan {
     NetworkPlan::from_boot_args(&args(text))
 }
 
-/// `NAME.cmdline` in `test_data/boot_args` gives the plan in `NAME.json`, in the
+/// `NAME.cmdline` in `test_data/boot_args` must produce the plan in `NAME.json`, in the
 /// normal form.
 #[test]
 fn every_vector_gives_its_plan() {

@@ -52,9 +52,9 @@ pub(super) fn add_controller(
     }
 }
 
-/// The mode of the bond that replaces a team. NetworkManager on the installed
-/// system does not read the runner and leaves it to the daemon, so any runner
-/// causes a warning.
+/// The mode of the bond that replaces a team. On the installed system, NetworkManager
+/// does not read the runner but leaves it to the team daemon, so any runner causes a
+/// warning.
 fn bond_mode(argument: &ControllerArgument, warnings: &mut Vec<String>) -> &'static str {
     let Some(runner) = &argument.runner else {
         return team_runner::DEFAULT;

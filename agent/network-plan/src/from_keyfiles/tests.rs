@@ -31,8 +31,8 @@ fn keyfiles_in(folder: &Path) -> Vec<Keyfile> {
     paths.into_iter().map(keyfile).collect()
 }
 
-/// One line of a plan's description that the plan of the keyfiles does not have (`-`),
-/// or that it has in addition (`+`).
+/// The lines of a plan's description that the plan of the keyfiles lacks (`-`) or has
+/// in addition (`+`).
 fn differences(expected: &NetworkPlan, found: &NetworkPlan) -> Vec<String> {
     let lines = |plan: &NetworkPlan| -> Vec<String> {
         let mut plan = comparable(plan);

@@ -288,8 +288,8 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>) -> bool {
         entry.warn("vlan_link is a port of a bond; ignored");
         return true;
     }
-    // A physical NIC has no name in the plan, only a MAC address. The id of the link
-    // then stands in for its name.
+    // A physical NIC has no name in the plan, only a MAC address. In that case the id
+    // of its link is used as the name.
     let matches = &parent.interface.matches;
     let label = matches.name.as_ref().unwrap_or(&parent.id).clone();
     let parent_mac = matches.mac.filter(|_| matches.name.is_none());

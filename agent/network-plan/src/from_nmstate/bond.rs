@@ -215,7 +215,7 @@ fn ipv6_targets(fields: &Fields, key: &str) -> Option<String> {
 
 /// Checks the options whose validity depends on other options, as nmstate and
 /// NetworkManager do (`verify` in nm-setting-bond.c, git of 2026-08). NetworkManager
-/// rejects a profile with a fault, and the installed system would have no bond.
+/// rejects a profile with such a fault, and the installed system would have no bond.
 fn check_together(fields: &Fields, mode: &str, options: &BTreeMap<String, String>) {
     let is_on = |key: &str| options.get(key).is_some_and(|value| value != "0");
     if is_on("miimon") && is_on("arp_interval") {

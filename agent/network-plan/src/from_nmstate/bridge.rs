@@ -146,15 +146,16 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
     }
 }
 
-/// Writes the address in the form that NetworkManager reads. nmstate writes decimal bytes
-/// joined by `;`, with which NetworkManager rejects the profile.
+/// Writes the address in the form that NetworkManager reads. nmstate writes decimal
+/// bytes joined by `;`, and NetworkManager rejects a profile with this form.
 fn read_group_address(fields: &Fields, described: &mut Described) {
     let expected = "01:80:c2:00:00:00, or an address from 01:80:c2:00:00:04 to 01:80:c2:00:00:0f";
     let Some(address) = fields.parsed::<MacAddr>("group-addr", expected) else {
         return;
     };
-    // The link-local addresses without the reserved ones: `br_changelink` in the kernel's
-    // br_netlink.c, and _nm_utils_hwaddr_link_local_valid in nm-utils.c.
+    // Accepts the link-local addresses except the reserved ones, as the kernel
+    // (`br_changelink` in br_netlink.c) and NetworkManager
+    // (_nm_utils_hwaddr_link_local_valid in nm-utils.c) do.
     let [start @ .., last] = address.0;
     if start != [0x01, 0x80, 0xc2, 0, 0] || !matches!(last, 0 | 4..=15) {
         return fields.expected("group-addr", expected, address.to_string());

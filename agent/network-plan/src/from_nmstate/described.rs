@@ -92,8 +92,8 @@ impl Port {
 }
 
 impl Interfaces {
-    /// Index of the interface with this name, or else with this name as an
-    /// alternative name or as the name of its profile.
+    /// Index of the interface with this name. If there is none: of the interface that
+    /// has this name as an alternative name or as the name of its profile.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         let by_name = |d: &Described| d.name == name && d.is_named();
         let by_other =

@@ -184,7 +184,7 @@ fn parents(all: &mut Interfaces, findings: &Findings) {
 
 fn has_circle(all: &Interfaces, start: usize) -> bool {
     let mut at = start;
-    // After as many steps as there are interfaces, one of them has come up twice:
+    // After as many steps as there are interfaces, one interface has occurred twice, so
     // the interfaces form a circle.
     for _ in 0..all.list.len() {
         let parent = all.list[at].parent.as_deref();

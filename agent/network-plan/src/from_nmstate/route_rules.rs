@@ -28,8 +28,7 @@ const KEYS: &[&str] = &[
     "suppress_prefixlength",
 ];
 
-/// A rule as the document contains it. `None` stands for a key that the
-/// document leaves out.
+/// A rule as in the document. `None` means that the document leaves out the key.
 #[derive(Clone)]
 struct Wanted {
     path: String,
@@ -189,10 +188,10 @@ impl Wanted {
     }
 }
 
-/// The interface in whose profile nmstate's generator stores the rule. In this order: the
-/// interface that the rule names, an interface with a route in the rule's table, an
-/// interface whose automatic routes are in that table, the first interface with this
-/// address family, the loopback interface.
+/// The interface whose profile contains the rule, as in nmstate's generator. The first
+/// of these that exists: the interface that the rule names, an interface with a route
+/// in the rule's table, an interface whose automatic routes are in that table, the
+/// first interface with this address family, the loopback interface.
 fn owner(rule: &Wanted, top: &Fields, all: &Interfaces) -> Option<String> {
     if let Some(name) = &rule.incoming {
         if all.ignored.contains(name) {

@@ -13,7 +13,7 @@ use serde_saphyr::{Budget, MergeKeyPolicy, Options};
 
 /// The deepest nesting that is accepted. NMState needs 8 levels.
 const DEEPEST: usize = 32;
-/// The maximum number of values; each use of an alias counts. Enough for some hundred
+/// The maximum number of values; each use of an alias counts. Enough for a few hundred
 /// interfaces with every possible setting.
 const MOST_VALUES: usize = 100_000;
 /// Limit for a file with many hosts: 8 MiB of YAML usually have this many values.

@@ -142,8 +142,8 @@ fn a_vendor_class_keeps_its_backslashes() {
     assert!(file.contains(line), "{file}");
 }
 
-/// nmcli of the package that tests/setup.sh unpacks: NetworkManager is not installed
-/// where these tests run. Without it, nmcli of this machine.
+/// The nmcli of the package that tests/setup.sh unpacks, because NetworkManager is not
+/// installed where these tests run. Without that package, the nmcli of this machine.
 fn nmcli() -> Command {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../out/packages/nmcli/usr");
     let program = unpacked.join("bin/nmcli");
@@ -155,8 +155,8 @@ fn nmcli() -> Command {
     nmcli
 }
 
-/// What NetworkManager itself reads in a file, as a keyfile, or what it says against the
-/// file. Fails if there is no nmcli.
+/// Returns what NetworkManager itself reads from a file, written as a keyfile again, or
+/// its error message. Fails if there is no nmcli.
 fn as_network_manager_reads(file: &Keyfile) -> io::Result<Result<String, String>> {
     let mut nmcli = nmcli()
         // nmcli accepts a file only together with a change.

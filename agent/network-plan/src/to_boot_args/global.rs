@@ -8,8 +8,8 @@ const IP_REQUIRED_TIMEOUT_MS: u32 = 20_000;
 /// The longest time, written as `infinity`.
 const INFINITY: u32 = i32::MAX as u32;
 
-/// Timeouts, DHCP identity and DNS. The arguments have one value for all
-/// interfaces: the value of the first interface that has one.
+/// Timeouts, DHCP identity and DNS. The arguments have one value for all interfaces:
+/// the value of the first interface that sets it.
 pub(super) fn arguments(plan: &NetworkPlan) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut add = |name: &str, value: &str| arguments.push(format!("{name}={value}"));

@@ -125,8 +125,7 @@ fn settings_that_no_argument_can_express_are_reported() {
     }
 }
 
-/// The vectors whose plan differs after the plan was written as arguments and
-/// read again.
+/// The test vectors whose plan changes when it is written as arguments and read again.
 const LOST: &[&str] = &[
     "vlan=v5:52-54-00-00-00-01",
     // These arguments are for one NIC, but do not say for which one.
@@ -204,7 +203,7 @@ fn with_method(mut ip: IpPlan, method: Method, required: bool, wait: Option<u32>
 }
 
 /// The pairs of families that arguments can express. An optional IPv4 family needs a
-/// time to wait, because it has one by default.
+/// waiting time, because reading the arguments gives it one by default.
 fn families() -> impl Strategy<Value = (IpPlan, IpPlan)> {
     const WAIT: Option<u32> = Some(7000);
     (0..9, family(true), family(false)).prop_map(|(choice, ipv4, ipv6)| {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::user_option::{Content, UserOption};
 
-/// At most this many servers and this many domains are kept, because a link may have many
+/// The maximum number of servers that are kept, and of domains: a link may have many
 /// routers, or a malicious one. The resolver reads three servers and six domains.
 const MOST: usize = 8;
 

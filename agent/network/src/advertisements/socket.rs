@@ -9,8 +9,8 @@ use super::user_option::{self, UserOption};
 
 /// `RTNLGRP_ND_USEROPT` in linux/include/uapi/linux/rtnetlink.h.
 const GROUP: u32 = 20;
-/// In bytes. The kernel puts one option into a message, and an option has at
-/// most 2040 bytes.
+/// The size of the receive buffer in bytes. The kernel puts one option into a message,
+/// and an option has at most 2040 bytes.
 const MESSAGE_LIMIT: usize = 4096;
 
 /// A subscription on its own socket: rtnetlink does not know this message type and

@@ -59,8 +59,8 @@ impl Configurator {
     }
 
     /// Starts the DHCPv6 client that the plan and the routers require, as soon as there
-    /// is a link-local address to send from. A client of the required kind keeps running,
-    /// even if the routers fall silent.
+    /// is a link-local address to send from. A client of the required kind keeps
+    /// running, even if the routers stop sending advertisements.
     pub(super) fn update_client6(&mut self, index: u32) {
         let Some(nic) = self.nics.get(&index).filter(|nic| nic.link.carrier) else {
             return;
@@ -141,8 +141,9 @@ impl Configurator {
 
     pub(super) async fn on_address_gone(&mut self, address: &LinkAddress) {
         if address.duplicate {
-            // The address has a lifetime. The kernel removes such a duplicate, but keeps
-            // a static one and reports it like any other address.
+            // This address has a lifetime, so the kernel removes it as a duplicate. The
+            // kernel keeps a static address that is a duplicate, and reports it like
+            // any other address.
             self.report_duplicate(address);
             self.decline6(address).await;
         }

@@ -23,7 +23,7 @@ use crate::state::NetworkState;
 use crate::static_ipv4::Verdict;
 use crate::{arp_sysctl, dhcp, dhcp6, linkdown, resolv_conf};
 
-/// The time from the start of the task. After it, every driver in the ramdisk has probed
+/// The time after the start of the task by which every driver in the ramdisk has probed
 /// its devices.
 const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
 /// After this time, a missing address is reported. Every successful configuration takes

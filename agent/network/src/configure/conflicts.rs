@@ -35,7 +35,7 @@ impl Configurator {
         self.timers.start(timer, Instant::now() + wait);
     }
 
-    /// Makes the kernel check those static IPv6 addresses again that were duplicates at
+    /// Makes the kernel check again the static IPv6 addresses that were duplicates at
     /// the last check.
     pub(super) async fn ask_again_for_static6(&mut self, index: u32) {
         let Some(nic) = self.nics.get(&index) else {

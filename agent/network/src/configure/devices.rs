@@ -127,7 +127,7 @@ impl Configurator {
             return;
         };
         if nic.interface.is_none() {
-            // If an interface of the plan matches any NIC, it takes the first NIC
+            // An interface of the plan that matches any NIC applies to the first NIC
             // with a carrier.
             self.prepare(index).await;
         }

@@ -1,5 +1,5 @@
-//! Gives a NIC the name that the installed system will give it. This comes first, because
-//! the network configuration refers to the name.
+//! Gives a NIC the name that the installed system will give it. This is the first step,
+//! because the network configuration refers to the name.
 
 use std::io;
 

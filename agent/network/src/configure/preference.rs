@@ -1,10 +1,11 @@
 //! Prefers the NIC over which the service has answered.
 //!
 //! Two NICs may both offer a default route, or even the same network. The kernel uses
-//! the route with the smaller metric, whether or not it leads anywhere. So once the
-//! service has answered over a NIC, the agent adds a copy of each route of that NIC
-//! with a smaller metric. All later connections, such as those to the image server,
-//! then take the same way. The agent does not change routes that only another NIC has.
+//! the route with the smaller metric, even if that route does not reach the service. So
+//! once the service has answered over a NIC, the agent adds a copy of each route of
+//! that NIC with a smaller metric. All later connections, such as those to the image
+//! server, then use the same NIC. The agent does not change routes that only another
+//! NIC has.
 
 use super::configurator::Configurator;
 use crate::nic::Nic;

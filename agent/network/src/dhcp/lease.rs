@@ -52,8 +52,8 @@ pub enum LeaseError {
     /// address. The agent ignores the offer; correct the server.
     #[error("the address is not a host address")]
     Address,
-    /// The answer does not say which DHCP server it is from. The agent ignores it; correct the
-    /// server.
+    /// The answer does not say which DHCP server it is from. The agent ignores the
+    /// answer; correct the server.
     #[error("the server identifier is missing or invalid")]
     Server,
     /// The DHCP server did not say for how long the address is valid. The agent ignores the

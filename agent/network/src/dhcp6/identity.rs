@@ -20,11 +20,10 @@ pub struct Identity {
 impl Identity {
     /// Derives the identity from a hardware address.
     ///
-    /// NetworkManager 1.59 uses the current address for both parts, not the
-    /// permanent one. The IAID is the last four bytes of the address, and has the
-    /// same byte order on the wire: `_prop_get_ipvx_dhcp_iaid()` in
-    /// src/core/devices/nm-device.c reads them as big-endian, and
-    /// `sd_dhcp6_client_set_iaid()` writes them so.
+    /// NetworkManager 1.59 uses the current address for both parts, not the permanent
+    /// one. The IAID is the last four bytes of the address, in the same byte order on
+    /// the wire: `_prop_get_ipvx_dhcp_iaid()` in src/core/devices/nm-device.c reads the
+    /// bytes as big-endian, and `sd_dhcp6_client_set_iaid()` writes them as big-endian.
     pub fn of(mac: MacAddr) -> Identity {
         let [_, _, last @ ..] = mac.0;
         Identity {

@@ -19,7 +19,7 @@ use crate::dhcp::{AT_FIRST, LONGEST_WAIT_AT_FIRST};
 /// once.
 const LONGEST_DELAY: f64 = 1.0;
 /// Pause before another search after a server has refused its own offer. Without the
-/// pause, such a server could make the client send without end.
+/// pause, such a server could make the client send messages continuously.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// How long no server may answer before the client reports the silence.
 const SILENCE: Duration = Duration::from_secs(30);

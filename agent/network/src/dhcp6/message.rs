@@ -25,8 +25,8 @@ const WANTED: [OptionCode; 4] = [
     OptionCode::NtpServer,
     OptionCode::SolMaxRt,
 ];
-/// Options that the client also requests if it requests no address (RFC 8415, 21.23 and
-/// 21.25).
+/// Additional options that the client requests if it requests no address (RFC 8415,
+/// 21.23 and 21.25).
 const WANTED_WITHOUT_ADDRESS: [OptionCode; 2] =
     [OptionCode::InformationRefreshTime, OptionCode::InfMaxRt];
 

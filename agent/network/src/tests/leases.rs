@@ -274,8 +274,9 @@ fn an_address_of_another_machine_is_declined() {
     });
 }
 
-/// One NIC leads to Ironic, which needs the lease, and to the storage, with the address and
-/// the gateway of the firmware's table. Either gateway is only for its own packets.
+/// One NIC leads to Ironic and to the storage. The storage needs the address of the
+/// firmware's table, and Ironic needs the lease. Packets from the table's address use
+/// the table's gateway; other packets use the lease's gateway.
 #[test]
 fn a_nic_of_the_nvme_boot_has_the_network_of_the_table_and_a_lease() {
     on_a_machine(async |lab| {

@@ -141,7 +141,7 @@ fn a_name_server_is_asked_over_the_nic_whose_network_has_named_it() {
     });
 }
 
-/// The plan has a NIC name of some other machine; the log lists the names that
+/// The plan contains the NIC name of another machine; the log lists the names that
 /// exist.
 #[test]
 fn a_missing_nic_name_is_reported_with_all_existing_nics() {

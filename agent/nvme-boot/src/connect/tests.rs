@@ -86,8 +86,8 @@ fn online() -> NetworkState {
     }
 }
 
-/// The outcome, the seconds that it took, the number of calls, and the second in which the
-/// caller may go on.
+/// Returns the outcome, the duration in seconds, the number of calls, and the second in
+/// which the caller was allowed to continue.
 async fn run(
     names: &[&'static str],
     failures: &[(&'static str, usize, Errno)],
@@ -213,8 +213,8 @@ impl Fabrics for Holding {
     }
 }
 
-/// A storage that accepts connections and stays silent: the kernel waits a minute. The time
-/// of this test is real.
+/// A storage that accepts connections and stays silent: the kernel waits a minute. This
+/// test runs in real time.
 #[tokio::test]
 async fn attempts_that_hang_delay_neither_the_others_nor_the_boot() {
     const PACE: Pace = Pace {

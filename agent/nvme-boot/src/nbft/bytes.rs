@@ -6,8 +6,8 @@ use std::ops::Range;
 /// Why a field cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidField {
-    /// A reference of the firmware's table leads out of the table. Update the firmware of
-    /// the machine or of its NIC.
+    /// A reference in the firmware's table points outside the table. Update the
+    /// firmware of the machine or of its NIC.
     #[error("{field}: expected bytes of the heap, found {length} bytes at {offset}")]
     OutOfHeap {
         field: &'static str,
@@ -50,8 +50,8 @@ pub(super) struct Table<'a> {
     pub heap: Range<usize>,
 }
 
-/// One structure of the table. A field behind its end is zero, as all reserved fields
-/// are: later revisions have longer structures.
+/// One structure of the table. Later revisions have longer structures, so a field
+/// beyond the end of a structure counts as zero, like all reserved fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a>(pub &'a [u8]);
 
@@ -62,8 +62,8 @@ impl<'a> Table<'a> {
         self.bytes.get(offset..end).map(Record)
     }
 
-    /// The object of the heap to which the reference at `at` of the record leads. `None`
-    /// for an empty reference.
+    /// The object of the heap that the reference at offset `at` of the record points
+    /// to. `None` for an empty reference.
     pub fn object(
         &self,
         record: Record<'_>,
@@ -85,7 +85,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Like [`Self::object`], for a text. Some firmware counts the final NUL, some does not.
+    /// Like [`Self::object`], for a text. Some firmware includes the final NUL in the
+    /// length, some does not.
     pub fn text(
         &self,
         record: Record<'_>,

@@ -25,8 +25,8 @@ const LONGEST_NQN: usize = 223;
 /// The longest host name in bytes (RFC 1035, 2.3.4, as text).
 const LONGEST_HOST_NAME: usize = 253;
 
-/// Where the control structure describes a list: offset, length and number of its
-/// descriptors.
+/// A list of descriptors. At `at`, the control structure has the list's offset, the
+/// length of a descriptor and the count.
 struct List {
     name: &'static str,
     at: usize,
@@ -109,8 +109,8 @@ fn keep<T>(
     }));
 }
 
-/// The descriptors of a list. One with the number of another structure is left out,
-/// because it cannot be told what it is.
+/// The descriptors of a list. Leaves out a descriptor with the number of another
+/// structure, because its content is unknown.
 fn list<'a>(
     table: &Table<'a>,
     control: Record<'_>,
@@ -159,8 +159,8 @@ fn nic(
     let dhcp_server = transport.given_ip(88).filter(|_| is_override);
     let by_dhcp = is_override || transport.u8(19) == FROM_DHCP;
     let address = transport.given_ip(20);
-    // An address with only zeros says nothing of its family (libnvme takes it for IPv6). Then
-    // the address of the DHCP server shows it.
+    // An address with only zeros does not show its family (libnvme treats it as IPv6).
+    // In that case, the address of the DHCP server shows the family.
     let family = address.or(dhcp_server).unwrap_or_else(|| transport.ip(20));
     let is_ipv4 = family.is_ipv4();
     let prefix = if by_dhcp {
@@ -218,8 +218,8 @@ fn transport<'t>(table: &Table<'t>, record: Record<'_>) -> Result<Record<'t>, In
 
 fn prefix(length: u8, is_ipv4: bool) -> Result<u8, InvalidField> {
     match (length, is_ipv4) {
-        // As NetworkManager (nmi-nbft-reader.c) reads the tables of firmware that does not
-        // fill in the field.
+        // Some firmware does not fill in this field. NetworkManager (nmi-nbft-reader.c)
+        // also uses 64 for such a table.
         (0, false) => Ok(64),
         (1..=32, true) | (1..=128, false) => Ok(length),
         _ => Err(InvalidField::value(

@@ -135,8 +135,8 @@ fn serve_screen(file: File, jobs: &Receiver<Job>) {
             Err(RecvTimeoutError::Timeout) => form.close_if_idle(),
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Checked after every job, not only after a timeout, so that the screen is drawn
-        // even if jobs keep arriving.
+        // Check the time after every job, not only after a timeout, so that the screen
+        // is drawn even if jobs keep arriving.
         if Instant::now() < due {
             continue;
         }
@@ -235,8 +235,8 @@ fn serve_lines(file: File, jobs: &Receiver<Job>, mut blocks: Option<Blocks>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Checked after every job, not only after a timeout, so that an idle form is
-        // closed and blocks are printed even if lines keep arriving.
+        // Check this condition after every job, not only after a timeout, so that an
+        // idle form is closed and blocks are printed even if lines keep arriving.
         if checked.elapsed() >= REDRAW && line.form.shown().is_some() {
             checked = Instant::now();
             line.form.close_if_idle();

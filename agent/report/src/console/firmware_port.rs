@@ -9,7 +9,8 @@ use std::io::Read as _;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// In bytes: the size limit of a table. It has 80 bytes, in newer versions also a name.
+/// In bytes: the size limit of a table. A table has 80 bytes; in newer versions it also
+/// has a name.
 const MAX_TABLE_BYTES: u64 = 4096;
 /// In bytes: the part of the table that every version has.
 const TABLE_BYTES: usize = 80;

@@ -6,9 +6,9 @@ use crate::form::{self, Form, Key};
 
 /// How long a form stays open without a key: a serial console shows no lines meanwhile.
 const IDLE: Duration = Duration::from_secs(300);
-/// The Enter key opens the form only if no other key came in this time before it. So a
-/// serial line that echoes the output does not open it: the echo of a line break comes
-/// right after the text of the line.
+/// The Enter key opens the form only if no other key arrived within this time before
+/// it. So a serial line that echoes the output does not open the form: the echo of a
+/// line break comes right after the text of the line.
 const ALONE: Duration = Duration::from_millis(200);
 
 /// The form of one console, while it is open.

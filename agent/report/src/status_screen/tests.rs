@@ -216,7 +216,8 @@ fn text_of(status: &Status, size: (usize, usize)) -> String {
 #[test]
 fn facts_are_left_out_in_the_order_of_their_worth() {
     let status = one_of_two_failed();
-    // In the order in which they are left out. The NIC that came farthest is the first.
+    // The facts in the order in which the screen leaves them out. The NIC with the most
+    // completed steps (eth1) comes first on the screen.
     let order = [
         "address 192.0.2.10/24",
         "address 192.0.2.20/24",
@@ -264,8 +265,8 @@ fn a_long_error_hides_no_other_failure() {
     assert!(text.contains("more lines: see /status.json)"), "{text}");
 }
 
-/// The block has one line for all steps that are done, but a route without a gateway is
-/// a sign of a wrong netmask.
+/// The block has one line for all steps that are done. It still shows a route without a
+/// gateway, because such a route is a sign of a wrong netmask.
 #[test]
 fn the_block_says_if_the_service_is_on_the_link() {
     let step = |step: &str, outcome: &str, text: &str| WayStep {

@@ -72,7 +72,7 @@ impl<T: Send + 'static> SideBySide<T> {
 
     /// Starts a thread with `work` for this drive; `work` reports each read to
     /// `progress`. Does nothing if a thread of this search still works on the drive.
-    /// Returns false if a thread of an earlier search does.
+    /// Returns false if a thread of an earlier search still works on the drive.
     pub(super) fn start(
         &mut self,
         node: PathBuf,

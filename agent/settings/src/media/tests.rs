@@ -246,8 +246,8 @@ fn disks_are_not_looked_at() {
     assert_eq!(certificate, None, "not booted from virtual media");
 }
 
-/// As a deployment leaves it on the disk of the machine: a partition, here of a disk that
-/// could also be virtual media.
+/// A config drive as a deployment leaves it on the machine's disk: in a partition. Here
+/// the disk could also be virtual media.
 #[test]
 fn a_config_drive_in_a_partition_is_not_looked_at() {
     const PARTITION: usize = 1 << 20;

@@ -17,8 +17,8 @@ const CONFIG_2: &str = "config-2";
 const BOOT_ISO: &str = "VMEDIA_BOOT_ISO";
 /// Label of the medium with `parameters.txt`.
 const PARAMETERS: &str = "ir-vfd-dev";
-/// A part of the model name of a virtual drive, in lower case. It identifies the drive if
-/// no medium has the label.
+/// A part of the model name of a virtual drive, in lower case. The agent identifies the
+/// drive by this name if no medium has the label.
 const MODEL: &str = "virtual media";
 
 /// A medium with a file system.
@@ -131,11 +131,11 @@ pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
     }
 }
 
-/// The medium in a drive; `None` if the drive is empty or unreadable. The error says how
-/// the parser of the medium has failed.
+/// The medium in a drive; `None` if the drive is empty or unreadable. If the parser of
+/// the medium fails, the error has the reason.
 pub(super) type Opened = Result<Option<Volume>, Fault>;
 
-/// Opens the medium in a drive. Notes in `progress` when the drive delivers something.
+/// Opens the medium in a drive. Records in `progress` when the drive delivers data.
 pub(super) fn open(drive: &Path, node: &Path, progress: Progress) -> Opened {
     let of_session = progress.clone();
     let medium = File::open(node)

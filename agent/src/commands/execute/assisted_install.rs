@@ -1,5 +1,5 @@
-//! The step `start_assisted_install`: lets another installer do the work, a systemd unit
-//! of the live system. The step starts the unit.
+//! The step `start_assisted_install`: starts another installer, which is a systemd unit
+//! of the live system.
 
 use landfall_devices::permission::WritePermission;
 use landfall_live_system::LiveSystem;

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::commands::node::Node;
 
-/// Reads the config drive of a command. Returns `None` if there is none. If it comes as
-/// separate parts, its metadata gets the node's UUID and name, as in a config drive that
-/// the conductor builds.
+/// Reads the config drive of a command. Returns `None` if the command has none. If the
+/// config drive comes as separate parts, its metadata gets the node's UUID and name, as
+/// in a config drive that the conductor builds.
 ///
 /// # Errors
 /// If the value is not a config drive in one of the supported forms.

@@ -93,9 +93,9 @@ async fn check_without_arrays(node: &Node, wanted: &RaidConfig, guarded: bool) -
     .await
 }
 
-/// Rejects BIOS: it starts the boot code of a single disk, but the image's boot code is
-/// inside the array. Ironic's agent runs the image's programs to install other boot code;
-/// this agent does not.
+/// Rejects a node that boots by BIOS: a BIOS starts the boot code of a single disk, but
+/// the image's boot code is inside the array. Ironic's agent runs the image's programs
+/// to install other boot code; this agent does not.
 fn refuse_bios(node: &Node, booted_by_uefi: bool) -> Result<()> {
     let details = if node.boots_by_bios() {
         "expected a node that boots by UEFI, found the boot mode bios: a BIOS cannot start an image on software RAID, because the boot code is inside the array"
@@ -201,7 +201,8 @@ fn too_few(wanted: &WantedVolume, fewest: usize, found: usize) -> Failure {
         .hint("add disks, or free some: disks in skip_block_devices, in use or in an array are not free, and the step delete_configuration deletes arrays")
 }
 
-/// One disk for each entry: the first one that matches and that no other entry has.
+/// Finds one disk for each entry: the first matching disk that no earlier entry has
+/// taken.
 fn matching(hints: &[RootDeviceHints], usable: &[Disk]) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     for entry in hints {

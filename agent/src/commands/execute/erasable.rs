@@ -347,8 +347,8 @@ pub(super) fn is_guarded(machine: &Machine, node: &Node) -> bool {
 /// `guarded` is set, fails if a disk holds a file system that other machines use.
 ///
 /// # Errors
-/// See [`list`] and [`Machine::all_disks`]. Also if `guarded` is set and there is such a
-/// file system. No disk has been changed.
+/// See [`list`] and [`Machine::all_disks`]. Also if `guarded` is set and a disk holds a
+/// file system that other machines use. No disk has been changed.
 pub(super) async fn list_unshared(
     machine: &Machine,
     node: &Node,
@@ -366,7 +366,7 @@ pub(super) async fn list_unshared(
     .await
 }
 
-/// Inspects a disk again that [`list`] could not read. The skip lists are not checked
+/// Inspects again a disk that [`list`] could not read. The skip lists are not checked
 /// again, because they only use data that the kernel provides without reading the disk.
 ///
 /// # Errors
@@ -374,7 +374,7 @@ pub(super) async fn list_unshared(
 pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> {
     let name = disk.name();
     // The skip lists were applied to the disk that had this name at the time of the
-    // listing.
+    // listing, so it must be the same disk.
     disk.identity()?.refuse_other_name(&disk.disk)?;
     let devices = block_devices::collect(&SystemPath::live());
     let Some(device) = devices.iter().find(|device| device.disk.name == name) else {

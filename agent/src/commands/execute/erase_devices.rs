@@ -214,8 +214,8 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
     overwrite(&target, options.passes)?;
     target.reread_partitions()?;
     target.refresh_other_paths();
-    // Check again: two paths to one disk may now show different content, so they are two
-    // disks.
+    // Check again: two paths to one disk may now show different content. In this case
+    // there are two disks.
     target.refuse_namesake()
 }
 
@@ -334,8 +334,8 @@ mod tests {
         (file, content)
     }
 
-    /// While the first disk was erased, the second one went away, and a disk that the
-    /// operator keeps got its name.
+    /// While the agent erased the first disk, the second disk disappeared, and a disk
+    /// that the operator keeps got the name of the second disk.
     #[test]
     fn a_disk_that_got_the_name_of_a_listed_disk_is_not_erased() {
         let options = Options::read(&Node(json!({})));

@@ -89,8 +89,8 @@ fn erase_device(disk: &Erasable, path: &Path, permission: &WritePermission) -> R
         found => found.join(", "),
     };
     tracing::info!("{}: metadata erased, found {found}", path.display());
-    // Check again: two paths to one disk may now show different content, so they are two
-    // disks.
+    // Check again: two paths to one disk may now show different content. In this case
+    // there are two disks.
     target.refuse_namesake()
 }
 

@@ -15,9 +15,9 @@ pub struct FirstBootNetwork {
     /// Kernel arguments for the first boot, copied literally from the command line
     /// of this boot.
     pub arguments: Option<String>,
-    /// NetworkManager keyfiles as name and content. They come from the live system or the
-    /// ramdisk. Or they are made from this boot's plan, if it does not come from kernel
-    /// arguments or if GRUB could not pass on the arguments.
+    /// NetworkManager keyfiles as name and content. They come from the live system or
+    /// the ramdisk. The agent makes them from this boot's plan if the plan does not
+    /// come from kernel arguments, or if GRUB could not pass on the arguments.
     pub keyfiles: Vec<(String, Vec<u8>)>,
 }
 
@@ -93,9 +93,9 @@ pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
     choice
 }
 
-/// False if `BOOTIF=` is the only argument: it comes from a network boot menu, not from
-/// an operator. It names the NIC from which the ramdisk booted, but this boot tried every
-/// NIC anyway.
+/// Whether there is an argument other than `BOOTIF=`. This argument comes from a
+/// network boot menu, not from an operator. It names the NIC from which the ramdisk
+/// booted, but this boot tried every NIC anyway.
 fn is_changed_default(line: &CommandLine) -> bool {
     let mut arguments = first_boot_arguments(line).into_iter();
     arguments.any(|text| !text.to_ascii_lowercase().starts_with("bootif="))
@@ -269,8 +269,8 @@ mod tests {
         assert!(firstboot_network::line(&found.arguments.unwrap()).is_err());
     }
 
-    /// Texts of a document that an attacker could try to get into a keyfile or its
-    /// name.
+    /// Texts in a document with which an attacker could try to add lines to a keyfile
+    /// or change its path.
     #[test]
     fn a_document_writes_no_lines_of_its_own() {
         let evil = "x\\n[connection]\\nmaster=y";

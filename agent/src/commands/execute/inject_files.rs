@@ -209,8 +209,8 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Loop devices in place of an array and of a disk of it. A loop device keeps its
-    /// partition when it is detached.
+    /// Loop devices that stand in for an array and one of its disks. A loop device
+    /// keeps its partition when it is detached.
     struct Shown(PathBuf);
 
     impl Shown {

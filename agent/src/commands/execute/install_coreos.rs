@@ -124,9 +124,9 @@ async fn source(machine: &Machine, image: GivenImage) -> Result<ImageSource> {
 }
 
 /// Deletes old arrays before the root disk is chosen, as OpenShift's hardware manager
-/// does. Otherwise a running array could be chosen as the smallest disk, its members
-/// would not be chosen without a hint, and the new system would assemble the old arrays.
-/// If the operator has switched cleaning off, nothing is deleted.
+/// does. Otherwise a running array could be chosen as the smallest disk, and its member
+/// disks would not be chosen without a hint. The new system would also assemble the old
+/// arrays. If the operator has switched cleaning off, nothing is deleted.
 async fn delete_old_arrays(
     machine: &Arc<Machine>,
     node: &Node,

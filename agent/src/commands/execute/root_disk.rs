@@ -44,8 +44,8 @@ fn report_hints(node: &Node, embedded: &Embedded) -> Result<()> {
     Ok(())
 }
 
-/// The root disk of this node: the one that the hints select, or else the smallest
-/// disk that is large enough. Waits for missing disks as long as the settings say.
+/// The root disk of this node: the one that the hints select, or else the smallest disk
+/// that is large enough. Waits for missing disks for as long as the settings allow.
 ///
 /// # Errors
 /// If there is no such disk. The details say for each disk why it was not chosen.
@@ -104,9 +104,9 @@ async fn root_volume(volume: String) -> Result<ChosenDisk> {
     .await
 }
 
-/// Fails unless there is exactly one array with the name of the root volume. A disk from
-/// another machine may bring a second one, and the agent cannot see which of the two
-/// holds data that is still needed.
+/// Fails unless exactly one array has the name of the root volume. A disk from another
+/// machine may add a second array with this name, and the agent cannot determine which
+/// of the two holds data that is still needed.
 fn only(mut running: Vec<Disk>, volume: &str) -> Result<Disk> {
     if running.len() > 1 {
         let names: Vec<&str> = running.iter().map(|disk| &*disk.name).collect();
@@ -153,8 +153,8 @@ fn reason(hints: Option<&GivenHints>) -> (String, String) {
 /// deleted. Call it before the deletion.
 ///
 /// # Errors
-/// See [`find`]. In this case the caller must not delete anything, because there would be
-/// no root disk after the deletion either.
+/// See [`find`]. If this fails, the caller must not delete anything, because there
+/// would be no root disk after the deletion either.
 pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Result<PathBuf> {
     let volumes = erasable::skip_list(node)?.volumes().to_vec();
     let sets = sets_below(&SystemPath::live());
@@ -164,7 +164,7 @@ pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Resul
 }
 
 /// The sets to which a disk still belongs after the deletion. A disk that loses all its
-/// arrays also loses its partition table, and with the table it leaves all other sets
+/// arrays also loses its partition table. Without the table it belongs to no other set
 /// except its multipath set. If one of its arrays is kept, the disk keeps its table.
 fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     let is_kept = |volume: &Option<String>| volume.as_ref().is_some_and(|it| keep.contains(it));
@@ -272,8 +272,8 @@ mod tests {
         assert_eq!(without_data_volumes(volume("root"), &data), volume("root"));
     }
 
-    /// An array that will be deleted must not rule out a disk. An array that is
-    /// kept must, before anything is deleted.
+    /// An array that will be deleted must not rule out a disk. An array that is kept
+    /// must rule it out, before anything is deleted.
     #[test]
     fn arrays_that_are_to_be_deleted_do_not_count() {
         let array = |volume: &str| Membership::Array {

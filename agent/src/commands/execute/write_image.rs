@@ -108,9 +108,10 @@ struct Image {
 }
 
 impl Image {
-    /// Checks everything that can be checked in advance, including the config drive, and
-    /// then writes. The checks can take as long as the retries of a server last. Returns
-    /// the path by which the disk was accessed at the end.
+    /// Checks everything that can be checked in advance, including the config drive,
+    /// and then writes. The checks may retry requests to a server, so they can take as
+    /// long as these retries. Returns the path by which the disk was accessed at the
+    /// end.
     fn write_to(
         self,
         disk: &ChosenDisk,

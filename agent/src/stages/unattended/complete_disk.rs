@@ -124,8 +124,8 @@ mod tests {
 
     use super::*;
 
-    /// A restarted agent reports success and reboots only after the entry. Before that the
-    /// host could not boot its disk.
+    /// A restarted agent reports success and reboots only after it has made the boot
+    /// entry. Without the entry the host could not boot its disk.
     #[tokio::test]
     async fn a_boot_entry_that_failed_is_still_to_be_made_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();

@@ -16,9 +16,9 @@ use super::Boot;
 use crate::commands::blocking;
 
 impl Boot {
-    /// The disk with the name `named`. Without a name, the disk that the root device
-    /// hints for this host in the ramdisk choose, if `uses_hints` is set. Also records in
-    /// the status which disk was chosen, and why.
+    /// The disk with the name `named`. If there is no name and `uses_hints` is set, the
+    /// disk that the root device hints in the ramdisk for this host select. Also
+    /// records in the status which disk was chosen, and why.
     pub(super) async fn disk(
         &self,
         named: Option<PathBuf>,

@@ -61,8 +61,8 @@ impl Order {
     }
 
     /// Whether the kernel arguments leave the choice of the disk to root device hints.
-    /// Never true for an order that comes only from config files: a misspelt kernel
-    /// argument may be the one that names the disk.
+    /// Never true for an order that comes only from config files, because the kernel
+    /// arguments may name the disk in a misspelt argument.
     pub(super) fn uses_hints(&self) -> bool {
         self.line.uses_hints
     }
@@ -109,8 +109,8 @@ impl Order {
         };
         let digest = match image.checksum {
             None => None,
-            // A digest without an algorithm gets the algorithm that has its length. So
-            // half of a SHA-256 would count as an MD5.
+            // If a digest is given without an algorithm, its length determines the
+            // algorithm. So half of a SHA-256 digest would count as an MD5 digest.
             Some(Checksum::Digest(digest))
                 if digest.algorithm() == Algorithm::Md5 && !*params.md5_enabled =>
             {

@@ -45,7 +45,8 @@ pub(super) fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
         let protection = condition(2, SeccompCmpArgLen::Dword, executable, 0)?;
         rules.insert(call, vec![SeccompRule::new(vec![protection])?]);
     }
-    // The standard library of a debug build asks whether a file is open before it closes it.
+    // In a debug build, the standard library checks that a file is open before it
+    // closes the file.
     let asks = condition(
         1,
         SeccompCmpArgLen::Dword,

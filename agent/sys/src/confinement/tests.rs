@@ -1,4 +1,5 @@
-//! Each test confines a process of its own, made by fork(2), and sees how that ends.
+//! Each test confines a separate process, which it creates with fork(2), and checks how
+//! that process ends.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -63,7 +64,8 @@ fn a_confined_process_can_read_allocate_and_end() {
     }));
 }
 
-/// Also when its parser has a fault: a panic unwinds in a debug build and aborts in a release.
+/// A confined process can also fail by a fault of its parser: a panic unwinds in a
+/// debug build and aborts in a release build.
 #[test]
 fn a_confined_process_can_fail() {
     let panics = || {
@@ -174,8 +176,8 @@ fn a_lower_limit_of_the_starter_keeps_no_other_limit_from_being_set() {
     succeeds(ended);
 }
 
-/// Each layer by itself: without the filter of system calls, which ends the process before
-/// another layer is asked.
+/// Tests the other layers without the filter of system calls. The filter would end the
+/// process before another layer takes effect.
 #[test]
 fn the_other_layers_hold_without_seccomp() {
     // In a process of its own, because Landlock cannot be taken back.

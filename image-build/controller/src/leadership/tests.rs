@@ -16,8 +16,8 @@ fn lease(holder: &str, renewed: i64) -> LeaseSpec {
     }
 }
 
-/// Each row continues the one before it: seconds, the lease that is read, what
-/// follows.
+/// Each row continues the previous one: the time in seconds, the lease that is read,
+/// and the expected judgement.
 #[test]
 fn a_lease_expires_when_it_does_not_change() {
     use Judgement::{Renew, TakeOver, Wait};

@@ -410,7 +410,8 @@ fn a_changed_secret_takes_two_writes() {
     assert_eq!(case().published(URL).status(ready).step(), WAIT);
 }
 
-/// baremetal-operator claims the Secret, too, which changes its version a few times.
+/// baremetal-operator also claims the Secret, and so changes the Secret's version a few
+/// times.
 #[test]
 fn a_secret_with_the_same_network_takes_one_write() {
     let case = Case::new().secret(true).rendered(URL, None).published(URL);

@@ -167,7 +167,7 @@ fn bases_that_cannot_be_used() {
     assert_eq!(open(&made).unwrap().files, host.files());
 }
 
-/// What a power cut leaves when a longer line is written: it runs into the padding.
+/// A power cut while a longer line is written leaves a line that runs into the padding.
 #[test]
 fn a_torn_line_of_arguments_is_refused_and_reset() {
     let good = fixtures::base_iso(Layout::default());

@@ -11,8 +11,8 @@ pub(super) const MAX_VERSIONS: usize = 4;
 pub(super) const EARLIER_SHOWN: Duration = Duration::from_secs(15 * 60);
 
 /// What has been read of each version of a file. A BMC may continue with an earlier
-/// version while another client reads the newest one. The version whose first read
-/// was last comes first.
+/// version while another client reads the newest one. The versions are sorted by the
+/// time of their first read, the latest first.
 pub(super) type Versions = Vec<FileReads>;
 
 /// The reads of the version that is transferred. Drops earlier versions that are not

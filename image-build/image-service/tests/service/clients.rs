@@ -198,13 +198,13 @@ fn few_clients_read_the_status_at_once() {
     }
 }
 
-/// Clients that ask for pages and do not read them keep nobody from the page, and only
-/// so many of them keep their connections.
+/// Clients that request pages and do not read them cannot keep others from the page,
+/// and only a limited number of them keep their connections.
 #[test]
 fn slow_readers_do_not_block_the_page() {
     let fixture = Fixture::new();
-    // The kernel has room for some pages of a connection, so each client asks for many
-    // at once.
+    // The kernel buffers some pages of each connection, so each client requests many
+    // pages at once.
     let hosts = (0..50).map(|number| (format!("n{number:0>250}"), HostVersion::default()));
     let store = fixture.service.store();
     store.replace(store.base(), hosts.collect()).unwrap();

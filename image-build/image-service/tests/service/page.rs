@@ -152,8 +152,8 @@ fn the_page_of_ten_thousand_hosts_is_small() {
     );
 }
 
-/// A page that follows the reads is loaded every ten seconds, and the networks of its
-/// hosts do not change with it.
+/// A page that follows the reads is loaded every ten seconds. The networks of its hosts
+/// stay the same, so they are described only once.
 #[test]
 fn a_description_is_read_once() {
     let layout = landfall_host_media::fixtures::Layout {

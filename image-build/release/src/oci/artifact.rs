@@ -1,5 +1,5 @@
-//! An artefact of one file, as Ironic takes it from `oci://...@sha256:...` for a
-//! kernel or a ramdisk.
+//! An artefact of one file, in the form that Ironic fetches from `oci://...@sha256:...`
+//! for a kernel or a ramdisk.
 //!
 //! Ironic wants a manifest, not an index, with exactly one layer
 //! (`ironic/common/oci_registry.py`). It detects an artefact by `artifactType` or

@@ -154,8 +154,8 @@ fn an_artefact_has_the_form_that_ironic_requests() {
     );
 }
 
-/// Hash maps have another order in each process and for each map, so one run would
-/// not show the fault with one label.
+/// A hash map has a different order in each process, and for each map. So the test
+/// needs many labels and several runs to find the fault.
 #[test]
 fn the_same_input_gives_the_same_bytes() {
     let work = tempfile::tempdir().unwrap();

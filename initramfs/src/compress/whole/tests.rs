@@ -152,8 +152,8 @@ fn the_walk_ends_at_bzip2_lzma_and_lzo() {
         let microcode = archive("a");
         let both = [microcode.as_slice(), &[0; 4], &alone].concat();
         assert_eq!(check(&both).unwrap(), [Packing::None, packing]);
-        // The archive before it is checked, too. The file must not end before the place
-        // ends.
+        // The check also covers the archive that precedes `alone`. The file must not
+        // end before `place` ends.
         let cut = [&microcode[..50], &alone].concat();
         assert!(check(&cut).is_err());
         let place = 0..both.len() as u64 + 1;

@@ -1,10 +1,10 @@
 //! Collects the errors and warnings of a source file.
 //!
-//! A message is the text of a `Failure`, of a variant with `#[error]`, of `anyhow`, or of
-//! a warning. A text that a variable brings from elsewhere is listed where it is made: as
-//! the error of a `Result` whose errors are texts, or as the result of a function that
-//! says why something fails. A text with a remedy is a message wherever it stands, except
-//! in the progress that a program logs.
+//! A message is the text of a `Failure`, of a variant with `#[error]`, of `anyhow`, or
+//! of a warning. If a variable brings a text from another place, the text is listed at
+//! that place: as the error of a `Result` whose errors are texts, or as the result of a
+//! function that says why something fails. A text with a remedy is a message wherever
+//! it is, except in the progress that a program logs.
 
 mod texts;
 mod walk;
@@ -81,8 +81,8 @@ const REPORTS: [(&str, Kind); 4] = [
     ("warn", Kind::Warning),
 ];
 
-/// A reason has one of these words. A text without them is often a name, or what was
-/// expected, and a part of messages only.
+/// A reason contains one of these words. A text without them is often a name or an
+/// expected value, and so only a part of messages.
 const VERBS: [&str; 22] = [
     "are", "cannot", "did", "do", "does", "ended", "ends", "expected", "found", "had", "has",
     "have", "is", "need", "needs", "never", "no", "not", "only", "was", "were", "without",
@@ -103,7 +103,8 @@ const QUIET: [&str; 8] = [
 /// Stands between an error and its remedy.
 const BEFORE_REMEDY: &str = " -- ";
 
-/// Stands between the remedies of one error: which one is printed depends on its cause.
+/// Separates the remedies of one error. The cause of the error decides which remedy the
+/// program prints.
 const OR: &str = "; or: ";
 
 /// The messages in the text of a source file. It uses these constants, of its own and of
@@ -163,8 +164,9 @@ impl Collector<'_> {
         self.found.last_mut()
     }
 
-    /// Adds the text of the attribute `error`, which makes a type or a variant an error. Its
-    /// documentation is the meaning. `kind` is that of the type, see [`kind_of_type`].
+    /// Adds the text of the attribute `error`, which makes a type or a variant an
+    /// error. The documentation of the type or variant is the meaning. `kind` is the
+    /// kind of the type, see [`kind_of_type`].
     fn add_declared(&mut self, attributes: &[Attribute], kind: Kind) {
         let error = { attributes.iter() }.find(|attribute| attribute.path().is_ident("error"));
         if let Some(syn::Meta::List(list)) = error.map(|attribute| &attribute.meta) {
@@ -315,9 +317,9 @@ fn is_message(text: &str) -> bool {
     has_letters && !is_part(text)
 }
 
-/// The kind of the messages of a type. Its source does not say how the program treats
-/// them, so the first line of the comment does: with the words `A warning`, they are
-/// warnings.
+/// The kind of the messages of a type. The code of the type does not show how the
+/// program treats them, so the first line of the comment does: with the words `A
+/// warning`, they are warnings.
 fn kind_of_type(attributes: &[Attribute]) -> Kind {
     let first = comment_lines(attributes).next();
     match first.is_some_and(|line| line.contains(A_WARNING)) {
@@ -348,7 +350,7 @@ fn class_of(constructor: &str) -> Option<String> {
 }
 
 /// Whether a text is only a part of messages: one or two words without a value say too
-/// little to be one.
+/// little to be a message.
 fn is_part(text: &str) -> bool {
     !text.contains('{') && text.split_whitespace().count() <= 2
 }
@@ -374,11 +376,12 @@ pub(super) fn is_of_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// In the first line of a type's comment: the program prints its messages as warnings.
+/// These words in the first line of a type's comment mean that the program prints the
+/// type's messages as warnings.
 const A_WARNING: &str = "A warning";
 
-/// Begins the sentences of a comment that are for callers: what the variant holds, which
-/// the message shows.
+/// Begins the sentences of a comment that are for callers: they describe the values
+/// that the variant holds and the message shows.
 pub(super) const HOLDS: &str = "Holds ";
 
 /// The sentences of a variant's comment before those about what it holds.

@@ -43,7 +43,8 @@ const SAYING: [&str; 30] = [
 pub(super) struct Function {
     /// The texts of its local variables: `let details = format!(...)`.
     pub(super) locals: Vec<(String, Vec<String>)>,
-    /// The messages of its local variables, as indices: `let failure = Failure::other(...)`.
+    /// The messages of the function's local variables, as indices: `let failure =
+    /// Failure::other(...)`.
     pub(super) failures: Vec<(String, usize)>,
     /// Whether it returns a `Result` whose errors are texts.
     pub(super) errors_are_texts: bool,

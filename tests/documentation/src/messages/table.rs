@@ -98,8 +98,8 @@ fn classes() -> Result<String> {
     Ok(table)
 }
 
-/// What a person wrote into the last column of the page, by the sentence above the
-/// table and the message's cell.
+/// The texts that a person wrote into the last column of the page, by the sentence
+/// above the table and the message's cell.
 type Written<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
 
 /// The meaning of this message. A message that moved to another file, or whose file
@@ -133,7 +133,7 @@ fn written(page: &str) -> Written<'_> {
     written
 }
 
-/// The first cell of a message's row, and the part of its last one that does not
+/// The first cell of a message's row, and the part of the row's last cell that does not
 /// come from the source.
 fn cells(line: &str) -> Option<(&str, &str)> {
     let row = line.strip_prefix("| ")?.strip_suffix(" |")?;
@@ -147,8 +147,8 @@ fn cells(line: &str) -> Option<(&str, &str)> {
         .then_some((message, meaning.trim()))
 }
 
-/// The messages of this page that have no meaning: in the source neither, or it
-/// would be here. What an error holds is none.
+/// The messages of this page that have no meaning. Meanings from the source are on the
+/// page, too. A sentence about what an error holds is not a meaning.
 pub fn without_meaning(page: &str) -> Vec<&str> {
     let written = written(page);
     let empty =
@@ -177,8 +177,8 @@ fn messages_below(directory: &Path) -> Result<Vec<(String, Vec<Message>)>> {
         .collect()
 }
 
-/// The constants that a file may have from another one: those whose names have one
-/// text only.
+/// The constants that a file may take from other files: those whose name has only one
+/// text in all files.
 fn shared(all: &[Constants]) -> Constants {
     let mut shared = Constants::new();
     let mut ambiguous = BTreeSet::new();
@@ -220,8 +220,8 @@ fn as_printed(cell: &str) -> String {
     text.replace('…', "{}").trim().to_owned()
 }
 
-/// The tables, with headings. The meanings that the source does not have are those
-/// of `page`.
+/// The tables, with headings. If the source has no meaning for a message, the meaning
+/// comes from `page`.
 fn generated(page: &str) -> Result<String> {
     let written = written(page);
     let mut page = classes()?;

@@ -9,8 +9,8 @@ const DAYS_AND_MONTHS: [&str; 19] = [
     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// The text with one number, one id and one name of a day or month for all of them, and
-/// without the spaces before a number of another length.
+/// Replaces all numbers by one number, all ids by one id, and all names of days and
+/// months by one name, and removes the spaces before a number of another length.
 pub(super) fn with_any_numbers(text: &str) -> String {
     text.lines()
         .map(|line| line_with_any_numbers(line) + "\n")

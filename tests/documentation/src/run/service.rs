@@ -22,8 +22,8 @@ impl Drop for Service {
 }
 
 impl Service {
-    /// Starts a service and waits until it has printed the expected output. The second
-    /// value is what it has printed if that is something else.
+    /// Starts a service and waits until it has printed the expected output. If it
+    /// prints something else, the second value is that output.
     pub(super) fn start(
         command: &mut Command,
         is_expected: impl Fn(&str) -> bool,

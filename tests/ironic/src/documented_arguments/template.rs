@@ -1,4 +1,4 @@
-//! Makes arguments of the form in which the documentation writes them:
+//! Makes arguments from the notation of the documentation:
 //! `ip=NIC:METHOD[:[MTU][:MAC]]`.
 
 use std::net::Ipv6Addr;

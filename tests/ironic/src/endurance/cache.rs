@@ -19,7 +19,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// squid joins requests for a file that it is still fetching, keeps the file, and
-/// fetches it to its end even if all clients have gone.
+/// fetches it completely even if all clients have disconnected.
 const CONFIGURATION: &str = "\
 http_access allow all
 visible_hostname cache
@@ -41,8 +41,8 @@ pub struct Cache {
 
 impl Cache {
     pub async fn start() -> Result<Self> {
-        // squid continues as the user `proxy`, who can neither enter the lab's folder nor
-        // write there.
+        // squid switches to the user `proxy`, who can neither enter the lab's folder
+        // nor write there.
         let folder = tempfile::tempdir_in("/var/tmp")?;
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777))?;
         let (file, log) = (

@@ -57,8 +57,8 @@ impl Trouble {
     pub fn expected(self) -> Expected {
         match self {
             Self::None | Self::ServerDiesOnce | Self::ServerStallsOnce => Expected::Active,
-            // The agent says "HTTP status 404". If the node is deployed once more, Ironic finds out
-            // first and says "Got HTTP code 404".
+            // The agent reports "HTTP status 404". If the node is deployed once more,
+            // Ironic detects the missing image first and reports "Got HTTP code 404".
             Self::ImageGone => Expected::FailsWith("404"),
             Self::WrongBytes => Expected::FailsWith("checksum mismatch: sha256"),
             Self::FullDisk => Expected::FailsWith("No space left on device"),

@@ -30,8 +30,8 @@ pub fn disks(room: &Room, ended: &[Ended], images: &Images) -> Result<Vec<String
     Ok(faults)
 }
 
-/// What is wrong with the requests for the file that all agents fetch through the cache.
-/// Ironic asks for its head, without the cache.
+/// What is wrong with the requests for the file that all agents fetch through the
+/// cache. Ironic itself sends a HEAD request, without the cache.
 #[must_use]
 pub fn downloads(requests: &[Request]) -> Option<String> {
     let gets: Vec<&Request> = { requests.iter() }

@@ -1,9 +1,9 @@
 //! Clocks that jump.
 //!
-//! No namespace of Linux has a wall clock of its own, and the static agent takes no
-//! preloaded library. So an agent whose clock jumps runs in QEMU's user mode: there, the
-//! agent's system calls become calls of the C library of QEMU, which is preloaded with
-//! libfaketime. The monotonic clock does not jump.
+//! No namespace of Linux has a wall clock of its own, and the agent is a static
+//! program, so it ignores preloaded libraries. An agent whose clock jumps therefore
+//! runs in QEMU's user mode. QEMU turns the agent's system calls into calls of QEMU's C
+//! library, which is preloaded with libfaketime. The monotonic clock does not jump.
 
 use std::collections::BTreeSet;
 use std::fs;

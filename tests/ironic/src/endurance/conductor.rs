@@ -20,12 +20,13 @@ use crate::services::tool;
 /// How long a conductor that was killed is away.
 pub const AWAY: Duration = Duration::from_secs(15);
 
-/// The reasons with which Ironic itself ends a deployment that it was working on when
-/// it was killed, during an outage of the image server, or when SQLite is too slow. An
-/// operator repeats it.
+/// The reasons with which Ironic itself ends a deployment: Ironic was working on it
+/// when it was killed, the image server had an outage, or SQLite was too slow. An
+/// operator repeats such a deployment.
 ///
-/// The timeout is for nodes whose token it had deleted when it was killed, before it
-/// stored that the deployment has failed: it refuses the heartbeats of their agents.
+/// The timeout is for a special case of a kill: Ironic had already deleted the node's
+/// token, but had not yet stored that the deployment has failed. So it refuses the
+/// heartbeats of the agent.
 pub const OUTAGES: [&str; 6] = [
     "Timeout reached while waiting for callback",
     "database is locked",

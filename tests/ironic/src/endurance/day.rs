@@ -1,6 +1,6 @@
-//! A day, compressed: agents that heartbeat and write a slow image, while the conductor
-//! asks for the end of the command, is killed, and somebody reads the status pages.
-//! Their memory and open files must stay flat.
+//! A day, compressed: agents send heartbeats and write a slow image. Meanwhile the
+//! conductor asks for the end of the command and is killed, and somebody reads the
+//! status pages. The agents' memory and open files must not grow.
 
 mod outcome;
 mod syslog;

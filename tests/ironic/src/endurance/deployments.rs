@@ -26,8 +26,9 @@ const PROGRESS: Duration = Duration::from_secs(15);
 const REQUESTS: usize = 6;
 /// How often a node is deployed whose deployment an outage has ended.
 const ATTEMPTS: usize = 6;
-/// Ironic sends a token once. If it is killed before the agent has the answer, the agent
-/// locks the machine down, until its power is switched off and on through Ironic.
+/// Ironic sends a token once. If Ironic is killed before the agent has the answer, the
+/// agent locks the machine down until somebody switches its power off and on through
+/// Ironic.
 const TOKEN_LOST: &str = "the answer with the token was lost, power cycle";
 /// How long an agent may take to end after its node is active.
 const FAREWELL: Duration = Duration::from_secs(60);
@@ -35,8 +36,8 @@ const FAREWELL: Duration = Duration::from_secs(60);
 /// How long after its start an agent writes its image, more or less.
 const AT_WORK: Duration = Duration::from_secs(8);
 
-/// The shares of nodes after which the conductor is killed: whose agents are at work,
-/// and that have ended.
+/// The shares at which the conductor is killed: of nodes whose agents are at work, and
+/// of nodes that have ended.
 const KILLS: [Kill; 2] = [Kill::Started(0.6), Kill::Ended(0.4)];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,7 +56,7 @@ pub struct Ended {
     pub reason: String,
     /// Since the first request for the deployment.
     pub after: Duration,
-    /// Deployments that ended because of an outage of the conductor or of its view of
+    /// Deployments that ended because the conductor had an outage or could not reach
     /// the image server, with Ironic's reason.
     pub repeated: Vec<String>,
     /// How the agent asked to end the boot. `None` after a failure, because the agent then
@@ -95,7 +96,8 @@ struct Progress {
 /// Enrols and deploys all nodes.
 ///
 /// # Errors
-/// If a node has not ended after `limit`, or if the conductor does not start again.
+/// Fails if a node has not ended after `limit`, or if the conductor does not start
+/// again.
 pub async fn deploy_all(
     lab: &Lab,
     room: &Room,

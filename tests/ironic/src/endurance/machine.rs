@@ -33,7 +33,7 @@ const MOST_CRASHES: usize = 10;
 /// How long init waits before it starts an agent again that has ended by itself.
 const BEFORE_RESTART: Duration = Duration::from_secs(1);
 
-/// The silence after which init takes an agent for hanging (`SILENCE` in
+/// If an agent is silent for this time, init considers it hung (`SILENCE` in
 /// agent/init/src/progress.rs).
 pub const SILENCE: Duration = Duration::from_secs(300);
 

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 /// Clock ticks of a second in /proc (`USER_HZ`), the same on all of our machines.
 const TICKS: f64 = 100.0;
 
-/// In KiB: a larger growth of the resident memory than this counts, if it is also
-/// more than [`GROWTH`].
+/// In KiB: the growth of the resident memory counts as a fault only if it is larger
+/// than this and also larger than [`GROWTH`].
 const GROWTH_KIB: u64 = 512;
 /// The same as a share.
 const GROWTH: f64 = 0.05;
 /// A larger growth of the number of open files counts.
 const GROWTH_FILES: u64 = 2;
 
-/// The share of the samples at the start that do not count: the agent still opens
-/// what it keeps.
+/// The share of samples at the start that do not count, because the agent is still
+/// opening the files that it keeps open.
 const WARM_UP: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

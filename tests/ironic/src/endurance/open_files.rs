@@ -1,5 +1,5 @@
-//! What a process has open, in words: for a connection its peer, because a number of
-//! open files alone does not say whether a connection is idle or lost.
+//! Describes what a process has open. For a connection the text names the peer, because
+//! a number of open files alone does not show whether a connection is idle or lost.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -13,8 +13,8 @@ pub type OpenFiles = BTreeMap<String, u64>;
 /// How the word of a connection begins that somebody else has opened.
 const FROM: &str = "TCP from ";
 
-/// Reads the open files of a process, whose network namespace may be another one than
-/// this process has. `None` if it has ended.
+/// Reads the open files of a process. The process may be in another network namespace
+/// than this one. `None` if the process has ended.
 #[must_use]
 pub fn open_files(pid: i32) -> Option<OpenFiles> {
     let process = Process::new(pid).ok()?;

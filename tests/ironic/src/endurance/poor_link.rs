@@ -1,7 +1,7 @@
 //! A link that loses, duplicates and reorders frames.
 //!
 //! A kernel may lack netem, so this is a program: it copies frames between two taps on
-//! two bridges. A frame that is delayed is overtaken by those after it.
+//! two bridges. Later frames overtake a frame that is delayed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,8 @@ pub const LOST: u64 = 30;
 pub const DOUBLED: u64 = 20;
 /// Frames in a thousand that are delayed, so that later ones overtake them.
 pub const DELAYED: u64 = 50;
-/// The longest delay. TCP takes the usual retransmission timeout (200 ms) for a loss.
+/// The longest delay: less than the usual retransmission timeout of TCP (200 ms),
+/// because TCP takes a longer delay for a loss.
 pub const LONGEST_DELAY: Duration = Duration::from_millis(80);
 
 /// In bytes: an Ethernet frame with a VLAN tag is smaller.

@@ -1,9 +1,9 @@
 //! Makes a machine of a thread: its own network, host name, disks and settings.
 //!
 //! The thread and the programs that it starts see one NIC and one disk. Every file
-//! system of the real machine is read-only for them, and they have no node of its
-//! disks. What they could still change of the real machine they cannot do: the thread
-//! starts them without the capabilities in [`TAKEN`].
+//! system of the real machine is read-only for them, and they have no device node of
+//! its disks. The thread starts the programs without the capabilities in [`TAKEN`], so
+//! they cannot change anything else of the real machine.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use super::clock::ON_MACHINE;
 use super::disk::Disk;
 
-/// Capabilities that an agent in its ramdisk has and these agents have not: making
+/// Capabilities that an agent in its ramdisk has but these agents do not have: making
 /// device nodes, setting the clock, rebooting, loading modules, and I/O ports.
 pub const TAKEN: &str = "-mknod,-sys_time,-sys_boot,-sys_module,-sys_rawio";
 
@@ -96,8 +96,8 @@ fn devices(disk: &Disk) -> Result<()> {
     mknod("/dev/sda", SFlag::S_IFBLK, mode, makedev(major, minor)).context("making /dev/sda")
 }
 
-/// Shows the loop device as the disk `sda`, because the agent, like Ironic's, takes no
-/// loop device for a disk. All attributes are those of the loop device.
+/// Shows the loop device as the disk `sda`, because the agent, like Ironic's, ignores
+/// loop devices. All attributes are those of the loop device.
 fn sysfs(disk: &Disk) -> Result<()> {
     let kind = Some(Path::new("sysfs"));
     mount(kind, "/sys", kind, MsFlags::empty(), NONE).context("mounting sysfs")?;
@@ -118,8 +118,8 @@ fn sysfs(disk: &Disk) -> Result<()> {
 fn proc() -> Result<()> {
     fs::write(COMMAND_LINE, "")?;
     bind(COMMAND_LINE, "/proc/cmdline")?;
-    // No console: the log goes to the kernel log only. And nothing that acts on the
-    // whole machine.
+    // Without a console, the log is in the kernel log only. Files that affect the whole
+    // machine are hidden, too.
     for file in [
         "/proc/consoles",
         "/proc/sysrq-trigger",

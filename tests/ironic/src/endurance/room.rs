@@ -90,9 +90,9 @@ impl Room {
         Ok(())
     }
 
-    /// Connects the machine to the lab's bridge. A poor link is between two bridges: one
-    /// for this machine alone, and the lab's. The machine's NIC is a veth in any case,
-    /// because the agent takes no tap for a NIC.
+    /// Connects the machine to the lab's bridge. A poor link is between two bridges:
+    /// one for this machine alone, and the lab's. The machine's NIC is always a veth,
+    /// because the agent ignores taps.
     async fn plug_in(&self, part: &Part, thread: i32) -> Result<()> {
         let (number, mac) = (part.number, part.mac());
         let bridge = match part.link {
@@ -126,7 +126,8 @@ impl Room {
 pub fn command_line(part: &Part) -> String {
     let (mac, address) = (part.mac().replace(':', "-"), part.address());
     let api = Family::V4.url(conductor::PORT);
-    // 20 agents of 200 let the image server die for 5 s each, which may follow one another.
+    // 20 agents of 200 make the image server fail for 5 s each, possibly one after the
+    // other.
     let retries = 40;
     format!(
         "ipa-api-url={api} BOOTIF=01-{mac} ip={address}::{HOST_V4}:255.255.255.0:::none \
@@ -149,8 +150,8 @@ fn own_mounts() -> Result<()> {
         .context("making the mounts private")
 }
 
-/// A poor link has two open files, a machine has four, and each heartbeat of Ironic's
-/// answers one more for a moment.
+/// A poor link has two open files, a machine has four. Each heartbeat that Ironic
+/// answers needs one more for a moment.
 fn more_files() -> Result<()> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most).context("raising the limit of open files")

@@ -1,5 +1,5 @@
-//! How long the controller takes to bring resources from empty to Ready, next to a
-//! loop that only patches their status (`make bench`).
+//! Measures how long the controller takes to make new resources Ready, next to a loop
+//! that only patches their status (`make bench`).
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -51,7 +51,8 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// How long a new controller takes to write the status of all resources. Deletes them.
+/// Measures how long a new controller takes to write the status of all resources.
+/// Deletes the resources afterwards.
 async fn ready(cluster: &Cluster) -> Result<Duration> {
     let begin = Instant::now();
     let copy = RunningCopy::start(cluster.server.client("controller").await?)?;

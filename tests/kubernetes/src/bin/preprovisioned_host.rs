@@ -1,7 +1,6 @@
-//! Stands between a test with the real Ironic and Kubernetes: starts an API server and
-//! the controller, creates the resource of one host with its Secret, as
-//! baremetal-operator and a user do, and prints the URL of the host's image. Runs
-//! until it is ended.
+//! Connects a test with the real Ironic to Kubernetes: starts an API server and the
+//! controller, creates the resource of one host with its Secret, as baremetal-operator
+//! and a user do, and prints the URL of the host's image. Runs until somebody ends it.
 
 #![allow(clippy::print_stdout)]
 

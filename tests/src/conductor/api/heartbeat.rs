@@ -25,8 +25,8 @@ pub(super) async fn heartbeat(
     match take(&shared, &uuid, version, &body) {
         Ok(()) => {
             shared.note("heartbeat 202");
-            // If the channel is full, another heartbeat already waits and stands for this
-            // one as well.
+            // If the channel is full, another heartbeat already waits, so this one is
+            // not needed.
             let _ = shared.heartbeats.try_send(());
             StatusCode::ACCEPTED.into_response()
         }

@@ -18,8 +18,8 @@ use crate::vm::screen_text::ScreenText;
 const VGA_TEXT_MODE: (usize, usize) = (720, 400);
 
 impl Guest {
-    /// The characters in the memory of the VGA text screen, and a picture of the screen
-    /// beside the journal.
+    /// Returns the characters in the memory of the VGA text screen, and saves a picture
+    /// of the screen next to the journal.
     pub async fn vga_text(&mut self, picture: &Path) -> Result<String> {
         let memory = self.vga_memory().await?;
         self.screendump(picture, "png").await?;
@@ -64,8 +64,8 @@ impl Guest {
         self.until_status(lab, name, &missing, limit).await
     }
 
-    /// Waits until the status screen shows all these texts, on which lines it may have
-    /// broken. The picture `TEST.WHAT.png` is kept next to the test's journal.
+    /// Waits until the status screen shows all these texts. Lines may break inside a
+    /// text. The picture `TEST.WHAT.png` is kept next to the test's journal.
     pub async fn shows(
         &mut self,
         lab: &Lab,

@@ -68,8 +68,8 @@ fn volume_groups_as_lvm_makes_them() {
     assert_eq!((found(0), found(1)), (group(1), None));
     lvm("vgextend", &[name, path(1)]).unwrap();
     assert_eq!((found(0), found(1)), (group(2), group(2)));
-    // Each tag writes the metadata again. After this many writes the ring has
-    // started from its beginning.
+    // Each tag writes the metadata again. After this many writes the ring has wrapped
+    // around.
     for number in 0..40 {
         let tag = format!("@{}{number}", "t".repeat(900));
         lvm("vgchange", &["--addtag", &tag, name]).unwrap();

@@ -33,8 +33,8 @@ pub mod at {
     pub const DEV_ROLES: usize = 256;
 }
 
-/// The checksum of `calc_sb_1_csum` in drivers/md/md.c, over all bytes up to the last
-/// role. The checksum field itself must be zero.
+/// The checksum that `calc_sb_1_csum` in drivers/md/md.c computes, over all bytes up to
+/// the last role. The checksum field itself must be zero.
 pub fn checksum(bytes: &[u8]) -> u32 {
     let words = bytes.chunks_exact(4);
     let sum: u64 = words

@@ -5,8 +5,8 @@ use super::*;
 
 const PCI: &str = "0000:3b:00.1";
 
-/// The tree of a NIC whose parent is the directory `device` on `bus`. `files` are
-/// relative to the parent; those of the NIC itself begin with `net/`.
+/// The tree of a NIC whose parent is the directory `device` on `bus`. The paths in
+/// `files` are relative to the parent; the NIC's own files begin with `net/`.
 fn nic_of(device: &str, bus: &str, files: &[(&str, &str)]) -> String {
     let mut lines = vec![
         format!("sys/class/net/eth0 -> ../../../{device}/net/eth0"),
@@ -167,8 +167,8 @@ fn virtual_functions_are_called_after_their_physical_one() {
         "v238=enp59s2f3 v239=enp59s0v3 rhel-9.4=enp59s0v3",
         &[],
     );
-    // The index and the slot are those of the physical function; the port is that
-    // of the interface.
+    // The index and the slot come from the physical function; the port comes from the
+    // interface.
     tree += &format!("\n{bus}/0000:3b:00.0/index = 2\\n");
     tree += &format!("\n{bus}/0000:3b:02.3/net/eth0/phys_port_name = p1\\n");
     assert_eq!(named(&tree, "v257"), "eno2np1v3");

@@ -1,8 +1,8 @@
 use super::facts::Process;
 use super::*;
 
-/// The facts of a container that the unit's command line started. They were recorded
-/// with podman 4.3.1, except for the mounts of the live system.
+/// The facts of a container that was started with the unit's command line. They were
+/// recorded with podman 4.3.1, except for the mounts of the live system.
 fn container() -> Facts {
     let namespaces = |pid: &str| {
         ["net:[4026531840]", "ipc:[4026531839]", "uts:[4026531838]"]

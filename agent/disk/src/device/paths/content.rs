@@ -14,8 +14,8 @@ use crate::device::aligned_buffer::AlignedBuffer;
 
 /// In bytes: how much is compared at one place. A multiple of both sector sizes.
 const SAMPLE: usize = 4096;
-/// How many places are compared when a path is opened. They are spread from the start of
-/// the disk, with the GUID of a GPT, to its end.
+/// How many places are compared when a path is opened. They are distributed from the
+/// start of the disk, where a GPT has its GUID, to the end of the disk.
 const PLACES: u64 = 16;
 
 /// Whether two open paths show the same bytes at several places of a disk of `size` bytes.
@@ -40,9 +40,11 @@ fn read(path: &File, offset: u64, len: usize) -> io::Result<AlignedBuffer> {
 }
 
 /// The mark: a sector with random bytes, which no other disk can have. The agent writes
-/// it to the place of the first write, which then replaces it.
+/// the mark to the place of the first write, and the first write then replaces the
+/// mark.
 ///
-/// Equal content proves nothing: if an image is written again, clones already have it.
+/// Equal content is no proof: if the agent writes an image a second time, clones
+/// already have the same content.
 pub(super) fn mark(len: usize) -> AlignedBuffer {
     let mut mark = AlignedBuffer::zeroed(len.min(SAMPLE));
     let text = [
@@ -64,14 +66,15 @@ pub(super) fn shows(path: &File, offset: u64, bytes: &[u8]) -> io::Result<bool> 
     Ok(read(path, offset, bytes.len())?[..] == *bytes)
 }
 
-/// The beginnings of the first and of the last write. A path that could not be read when
-/// the mark was on the disk must show these to prove that it leads to the same disk.
+/// The beginnings of the first and of the last write. If the agent could not read a
+/// path while the mark was on the disk, the path must show these bytes to prove that it
+/// leads to the same disk.
 #[derive(Debug, Default)]
 pub(super) struct Written(Mutex<Samples>);
 
 #[derive(Debug, Default, Clone)]
 struct Samples {
-    /// The mark, then the bytes that replaced it. If these are zeros that clear a
+    /// The mark, then the bytes that replaced it. If these bytes are zeros that clear a
     /// partition table, a clone with the same image still shows the table.
     first: Option<Sample>,
     last: Option<Sample>,
@@ -121,8 +124,8 @@ impl Written {
         self.lock().first = Some(Sample::of(offset, bytes));
     }
 
-    /// Remembers a write that is done. Zeros do not replace an earlier sample, because
-    /// they prove less.
+    /// Remembers a completed write. A write of zeros does not replace an earlier
+    /// sample, because zeros prove less.
     pub(super) fn done(&self, offset: u64, bytes: &[u8]) {
         let sample = Sample::of(offset, bytes);
         if !sample.is_zeros() {

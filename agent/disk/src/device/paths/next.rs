@@ -1,10 +1,10 @@
 //! Finds another path on which to continue when a path fails.
 //!
-//! An array with asymmetric access (ALUA, SPC-4, 5.15.2) may answer reads and writes on
-//! the ports of one controller only. If this controller fails, the array by itself makes
-//! the ports of the other controller active, which takes seconds. Until then each request
-//! on those ports fails. The agent does not send the command for this change (SET TARGET
-//! PORT GROUPS).
+//! An array with asymmetric access (ALUA, SPC-4, 5.15.2) may answer reads and writes
+//! only on the ports of one controller. If this controller fails, the array itself
+//! activates the ports of the other controller, which takes seconds. Until then each
+//! request on those ports fails. The agent does not send the command for this change
+//! (SET TARGET PORT GROUPS).
 
 use std::fs;
 use std::io;
@@ -35,9 +35,9 @@ enum Verdict {
 }
 
 impl OpenPaths {
-    /// Returns the first untried path that leads to the disk. Removes it from the list,
-    /// together with the paths before it that must not be used. Waits for paths that
-    /// cannot be read, but only once; after that the disk counts as lost.
+    /// Returns the first untried path that leads to the disk. Removes this path from
+    /// the list, together with the earlier paths that must not be used. Waits for paths
+    /// that cannot be read, but only once; after that the disk counts as lost.
     pub(super) fn next(
         &self,
         untried: &mut Vec<usize>,

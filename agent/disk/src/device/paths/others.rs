@@ -14,7 +14,8 @@ use crate::device::busy::{Device, KernelView};
 #[derive(Debug)]
 pub(crate) struct BusyPath(pub PathBuf);
 
-/// The block devices with the name of a disk, except the device that was opened first.
+/// The block devices that have the same name as a disk, except the device that was
+/// opened first.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     /// The other paths, the active ones first.
@@ -73,8 +74,8 @@ fn is_active(device: &Device) -> bool {
 }
 
 /// Compares the path with the first one. Returns `None` if their content differs. Does
-/// not read a path that is not active, because the read may take until the kernel gives
-/// up the path.
+/// not read a path that is not active, because such a read may block until the kernel
+/// gives up the path.
 fn compared(path: OpenPath, device: &Device, first: &OpenPath, size: u64) -> Option<OpenPath> {
     if !is_active(device) {
         return Some(path);
@@ -109,7 +110,8 @@ fn open_other(
     write: bool,
 ) -> io::Result<OpenPath> {
     let opened = OpenPath::open(path, write)?;
-    // The name may belong to another disk by now. The number of an open device is fixed.
+    // The name may belong to another disk by now, but the number of an open device
+    // cannot change.
     let found = kernel.device(&opened.file.metadata()?)?;
     let own = identity(disk);
     if own.is_some() && own == identity(&found) && extent(disk) == extent(&found) {

@@ -24,9 +24,9 @@ impl Target {
     /// Opens a whole block device that nothing else uses.
     ///
     /// # Errors
-    /// If the device is missing, is not a block device, is a partition, a boot
-    /// medium, read-only, empty or in use. The error for a disk in use lists every
-    /// use.
+    /// If the device is missing, is not a block device, is a partition or a boot
+    /// medium, or is read-only, empty or in use. The error for a disk in use lists
+    /// every use.
     pub fn open(path: &Path, permission: &WritePermission) -> Result<Self> {
         Self::open_device(path, false, Access::Write(permission))
     }
@@ -40,8 +40,8 @@ impl Target {
         Self::of_chosen(disk, Access::Write(permission))
     }
 
-    /// Like [`Target::open_chosen`], but read-only: applies the same checks, and nothing
-    /// can be written.
+    /// Like [`Target::open_chosen`], but read-only: the function makes the same checks,
+    /// and nothing can be written.
     pub fn open_chosen_to_check(disk: &ChosenDisk) -> Result<Self> {
         Self::of_chosen(disk, Access::Check)
     }
@@ -107,8 +107,8 @@ impl Target {
         Self::new(OpenPaths::new(first, others), size, sector, true)
     }
 
-    /// Opens an existing regular file in place of a disk of its size: the disk of a
-    /// virtual machine, or of a test that runs without root.
+    /// Opens an existing regular file as if it were a disk of the same size: the disk
+    /// of a virtual machine, or of a test that runs without root.
     ///
     /// # Errors
     /// If the file is not a regular file or cannot be opened for writing.
@@ -136,8 +136,8 @@ enum Access<'a> {
 }
 
 /// The last check before a write. Steps, boot arguments, cleaning and sub-commands all
-/// call it, although the code that chooses the disk should already have skipped boot
-/// media.
+/// make this check, although the code that chooses the disk should already have skipped
+/// boot media.
 ///
 /// # Errors
 /// If a write to this disk or partition would change a boot medium.

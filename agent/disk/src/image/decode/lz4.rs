@@ -1,5 +1,5 @@
-//! Reads the lz4 frame format (lz4_Frame_format.md, version 1.6.4): frames, linked
-//! and independent blocks, and their checksums. lz4_flex unpacks the blocks.
+//! Reads the lz4 frame format (lz4_Frame_format.md, version 1.6.4): frames, linked and
+//! independent blocks, and their checksums. lz4_flex decompresses the blocks.
 //!
 //! lz4_flex also has a frame reader, but that reader accepts a file that is
 //! truncated between two blocks.

@@ -1,8 +1,8 @@
 //! Unpacks xz on all processors, in as much memory as the machine can spare.
 //!
-//! If a file has blocks (`xz -T`, the default of xz 5.6), each thread unpacks one
-//! block and needs twice the block size in memory. If that exceeds the memory
-//! limit, liblzma uses fewer threads, down to one.
+//! If a file has blocks (`xz -T`, the default of xz 5.6), each thread unpacks one block
+//! and needs twice the block size in memory. If the threads together would exceed the
+//! memory limit, liblzma uses fewer threads, down to one.
 
 use std::fs;
 use std::io::{self, BufRead, Read};
@@ -26,8 +26,8 @@ const SHARE: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) threads: u32,
-    /// Memory of all threads in bytes. A stream that needs more even with one
-    /// thread (because of a larger dictionary) is rejected.
+    /// Memory of all threads in bytes. The agent rejects a stream that needs more even
+    /// with one thread (because of a larger dictionary).
     pub(super) memory: u64,
 }
 
@@ -58,9 +58,9 @@ fn available_memory(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Reads one or more xz streams. liblzma's threaded decoder handles only one stream
-/// (the crate does not expose its flag for several), so each stream gets its own
-/// decoder.
+/// Reads one or more xz streams. Each stream gets its own decoder, because liblzma's
+/// threaded decoder handles only one stream (the crate does not expose liblzma's flag
+/// for several streams).
 pub(super) struct XzReader<R> {
     input: R,
     limits: Limits,

@@ -19,20 +19,20 @@ use crate::image::qcow2::unpack_threads::UnpackThreads;
 use crate::image::qcow2::window::{Fingerprint, PIECE, Piece, Window, fingerprint};
 use crate::tables::gpt::HEAD_LEN;
 
-/// How many extents are kept in memory at most; they take 12 MiB. If a table needs
-/// more, a later pass reads the rest of it.
+/// The maximum number of extents in memory; they take 12 MiB. If a table needs more, a
+/// later pass reads the rest of the table.
 const MOST_EXTENTS: usize = 1 << 18;
-/// The limit of passes. Each pass makes progress, but a hostile file could require
-/// one pass for each of its tables.
+/// The maximum number of passes. Each pass makes progress, but a hostile file could
+/// require one pass for each of its tables.
 const MOST_PASSES: u32 = 100;
 const HEAD_END: u64 = HEAD_LEN as u64;
 
 /// Receives the bytes of the disk inside.
 pub trait Sink {
-    /// Takes bytes for offset `guest` of the disk, always behind its first MiB.
-    /// `guest` is a multiple of the allocation unit of the file, or of 1 MiB if that
-    /// is smaller. The bytes are in an [`AlignedBuffer`], and are whole sectors of
-    /// 512 bytes, except at the end of a file that is cut off.
+    /// Accepts bytes for offset `guest` of the disk, which is always behind the first
+    /// MiB. `guest` is a multiple of the allocation unit of the file, or of 1 MiB if
+    /// the unit is larger than that. The bytes are in an [`AlignedBuffer`], and are
+    /// whole sectors of 512 bytes, except at the end of a truncated file.
     fn put(&mut self, guest: u64, bytes: &[u8]) -> Result<()>;
 }
 
@@ -41,8 +41,8 @@ pub trait Sink {
 pub enum Next {
     /// The piece at this offset of the file, and its expected fingerprint.
     Piece(u64, Fingerprint),
-    /// The whole file from its start, because there is no fingerprint of the bytes
-    /// that are needed.
+    /// Read the whole file from its start, because the agent has no fingerprint of the
+    /// bytes that it needs.
     WholeFile,
     /// Nothing more in this pass.
     Nothing,
@@ -59,8 +59,8 @@ pub struct Assembly {
     /// Extents whose bytes have left the window, for the next pass.
     later: Vec<Extent>,
     window: Window,
-    /// Offset and fingerprint of the pieces that the first pass did not use
-    /// completely, ascending.
+    /// Offset and fingerprint of each piece that the first pass did not use completely,
+    /// in ascending order.
     fingerprints: Vec<(u64, Fingerprint)>,
     passes: u32,
     /// [`MOST_EXTENTS`], or less in a test.
@@ -155,7 +155,7 @@ impl Assembly {
             self.check_tail(&extent, len)?;
         }
         // The declared length of a compressed cluster may reach beyond the end of the
-        // file. Such a cluster can be processed only now.
+        // file. The agent can process such a cluster only now.
         self.learn_due()
     }
 

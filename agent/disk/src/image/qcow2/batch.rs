@@ -63,8 +63,8 @@ impl Batch {
         self.clusters.is_empty()
     }
 
-    /// Whether a cluster for offset `guest` of the disk can be added: it must
-    /// follow the last cluster, and there must be room for it.
+    /// Whether the cluster at offset `guest` of the disk can be added: it must follow
+    /// the last cluster of the batch, and the batch must have room for it.
     pub fn fits(&self, guest: u64) -> bool {
         let len = self.bytes().len();
         self.is_empty()

@@ -134,8 +134,8 @@ impl Extents {
         map.into_iter().map(extent)
     }
 
-    /// Removes everything before `host` and passes it to `each`. An extent that
-    /// crosses `host` is split if it is divisible, else removed as a whole.
+    /// Removes everything before `host` and passes it to `each`. An extent that crosses
+    /// `host` is split if it is divisible; otherwise the whole extent is removed.
     pub fn cut_before(&mut self, host: u64, scale: Scale, mut each: impl FnMut(Extent)) {
         while let Some(extent) = self.first_from(0).filter(|extent| extent.host < host) {
             self.remove(&extent);

@@ -27,8 +27,8 @@ mod incompatible {
     pub(super) const DATA_FILE: u64 = 1 << 2;
     pub(super) const COMPRESSION: u64 = 1 << 3;
     pub(super) const EXTENDED_L2: u64 = 1 << 4;
-    /// Features that this module supports, or that do not change where clusters are in
-    /// the file.
+    /// Incompatible features that this module supports, or that do not change where
+    /// clusters are in the file.
     pub(super) const READ: u64 = DIRTY | CORRUPT | COMPRESSION | EXTENDED_L2;
 }
 
@@ -246,8 +246,9 @@ impl Features {
             return Err(HeaderError::Features(bits & !incompatible::READ));
         }
         let header_len = u32_at(start, 100) as usize;
-        // No upper limit is checked: QEMU allows one cluster, which has at least
-        // 512 bytes, and only the first 105 bytes are read here.
+        // The upper limit of the header length is not checked: QEMU allows one cluster,
+        // which has at least 512 bytes, and this function reads only the first 105
+        // bytes.
         if header_len < V3_HEADER_LEN {
             return Err(HeaderError::HeaderLength(header_len));
         }

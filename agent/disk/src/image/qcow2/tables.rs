@@ -5,8 +5,8 @@ use crate::image::qcow2::header::Header;
 
 /// Bits 9 to 55 of an entry: the file offset of a table or a cluster.
 pub const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
-/// This bit is set if nothing else refers to the table or the cluster, so that it can
-/// be changed in place.
+/// This bit is set if the table or the cluster has no other reference, so that a
+/// program can change it in place.
 pub const COPIED: u64 = 1 << 63;
 const COMPRESSED: u64 = 1 << 62;
 /// The cluster reads as zeros, whatever the file holds at its offset.
@@ -60,8 +60,8 @@ pub enum EntryError {
     NoOffset,
 }
 
-/// File offset of an L2 table. `None` if the part of the disk that it maps reads as
-/// zeros.
+/// Returns the file offset of an L2 table. `None` if the table's part of the disk reads
+/// as zeros.
 ///
 /// # Errors
 /// If the offset is not a multiple of the cluster size.

@@ -13,8 +13,8 @@ pub enum UnpackError {
     /// The decoder reports this fault. The image is damaged; compare its digest.
     #[error("{0}")]
     Damaged(String),
-    /// A compressed part of the qcow2 image has another length than the image says. It is
-    /// damaged; compare its digest.
+    /// A compressed part of the qcow2 image does not have the length that the image
+    /// states. The image is damaged; compare its digest.
     #[error("expected {expected} bytes, found {found}")]
     Length { expected: usize, found: usize },
 }
@@ -32,8 +32,8 @@ impl Unpacker {
         }
     }
 
-    /// Fills `out`, a whole cluster. Other data may follow the cluster in `packed`.
-    /// Returns how many bytes of `packed` the cluster used.
+    /// Unpacks one whole cluster into `out`. Other data may follow the cluster in
+    /// `packed`. Returns how many bytes of `packed` the cluster used.
     ///
     /// # Errors
     /// If `packed` is damaged or does not fill the cluster.
@@ -67,7 +67,7 @@ impl fmt::Debug for Unpacker {
 }
 
 /// Unpacks frame by frame, because `DCtx::decompress` accepts no bytes after the last
-/// frame. It is used because it needs no window of its own.
+/// frame. This function uses `DCtx::decompress` because it needs no window of its own.
 fn zstd_frames(
     decoder: &mut DCtx<'_>,
     packed: &[u8],

@@ -1,6 +1,6 @@
-//! The part of a file that is in memory: the last few MiB. If a table refers to bytes
-//! before the table (an L2 table behind its first clusters), these bytes are usually
-//! still in the window.
+//! The part of a file that is in memory: the last few MiB. If a table comes after the
+//! clusters that it refers to (for example an L2 table after its first clusters), these
+//! clusters are usually still in the window.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use crate::image::pipeline::UNIT;
 /// file may be shorter.
 pub const PIECE: u64 = UNIT as u64;
 
-/// The first 16 bytes of a SHA-256. That is long enough that nobody can find
-/// other bytes with the same fingerprint.
+/// The first 16 bytes of a SHA-256. At this length nobody can find other bytes with the
+/// same fingerprint.
 pub type Fingerprint = [u8; 16];
 
 pub fn fingerprint(bytes: &[u8]) -> Fingerprint {

@@ -9,8 +9,8 @@ use crate::device::aligned_buffer::AlignedBuffer;
 use crate::image::pipeline::Stream;
 use crate::image::qcow2::window::{PIECE, Piece};
 
-/// In bytes. The reader downloads and discards a gap up to this size, because a new
-/// connection takes as much time.
+/// In bytes. If a gap is at most this long, the reader downloads and discards it,
+/// because a new connection would take as much time.
 const SHORT_GAP: u64 = 4 << 20;
 
 /// Reads pieces of the file in ascending order over as few connections as possible.

@@ -23,8 +23,8 @@ use crate::image::sparse_write::SparseWriter;
 use crate::tables::gpt::HEAD_LEN;
 
 /// A qcow2 file of unknown length may be at most this many times as long as the disk.
-/// It may be longer than the disk, because snapshots hold former states of the disk. A
-/// stream without an end must not keep the agent busy forever.
+/// It may be longer than the disk, because snapshots hold earlier states of the disk.
+/// The limit stops a stream that has no end.
 const MOST_STATES: u64 = 32;
 
 impl Work<'_> {
@@ -54,7 +54,7 @@ impl Work<'_> {
     }
 
     /// Does everything except writing: reads the file to its end, and reads it again
-    /// as often as the first MiB of the disk inside requires.
+    /// until the first MiB of the disk inside is known.
     pub(super) fn check_qcow2(
         &self,
         stream: &Stream,
@@ -70,8 +70,8 @@ impl Work<'_> {
         }
     }
 
-    /// Reads the file until `inner` needs no more data. Returns the digest of the
-    /// file. Fails if this is not the expected digest.
+    /// Reads the file until `inner` needs no more data. Returns the digest of the file.
+    /// Fails if the file does not have the expected digest.
     fn all_passes(
         &self,
         stream: &Stream,

@@ -318,9 +318,9 @@ fn a_mounted_disk_is_refused_by_name() {
     Target::open(device.path(), &WritePermission::by_operator()).unwrap();
 }
 
-/// The image has an MBR in place of its former GPT and is as large as the disk.
-/// Some firmware restores a primary GPT from the backup, so the disk must not hold
-/// the backup while the image is unproven.
+/// The image has an MBR in place of its former GPT and is as large as the disk. Some
+/// firmware restores a primary GPT from the backup, so the disk must not hold the
+/// backup before the image is verified.
 #[test]
 fn a_backup_table_behind_an_mbr_is_left_out() {
     let mut image = gpt_image(DISK, 512);
@@ -346,8 +346,8 @@ fn a_backup_table_behind_an_mbr_is_left_out() {
     }
 }
 
-/// If a program (udev, a probe) holds a partition open, the kernel does not reread
-/// the table. The image is proven and stays on the disk.
+/// If a program (udev, a probe) holds a partition open, the kernel does not reread the
+/// table. The image is verified all the same and stays on the disk.
 #[test]
 fn a_kernel_that_does_not_read_the_table_costs_no_image() {
     let image = gpt_image(8 * MIB, 512);
@@ -358,8 +358,8 @@ fn a_kernel_that_does_not_read_the_table_costs_no_image() {
     assert_holds(&disk, &image);
 }
 
-/// While the image waits for its commit, an operator could else start the agent again from
-/// the network form.
+/// Without this status, an operator could start the agent again from the network form
+/// while the image waits for its commit.
 #[test]
 fn an_image_that_is_not_committed_yet_is_reported() {
     let disk = disk(DISK);
@@ -368,8 +368,8 @@ fn an_image_that_is_not_committed_yet_is_reported() {
     proven.commit().unwrap();
 }
 
-/// The first MiB is held back. A partition there would lack its data while it is in
-/// use, and the commit would overwrite changes to it.
+/// The agent writes the first MiB last. A partition in it would lack its data while it
+/// is in use, and the commit would overwrite changes to it.
 #[test]
 fn partitions_in_the_first_mib_are_not_shown() {
     let image = gpt_image(8 * MIB, 512);

@@ -33,11 +33,11 @@ pub(super) struct Array {
     pub directory: SystemPath,
     /// The array itself and its partitions.
     pub devices: Vec<PathBuf>,
-    /// The devices that are built on it, directly or indirectly: LVM volumes, other
-    /// arrays.
+    /// The devices that are built on the array, directly or indirectly: LVM volumes,
+    /// other arrays.
     pub above: Vec<PathBuf>,
-    /// The members, each by the path that the deletion uses for its disk, if there is
-    /// one.
+    /// The members. If the deletion uses a path to the member's disk, the member is
+    /// listed by that path, otherwise by its own path.
     pub members: Vec<PathBuf>,
     /// The members for which the kernel uses another path to their disk (multipath), with
     /// the path that the kernel uses.
@@ -80,9 +80,9 @@ fn devices_of(disks: &[Candidate]) -> BTreeSet<PathBuf> {
     disks.iter().flat_map(Candidate::devices).cloned().collect()
 }
 
-/// The path to this disk or partition that is in `used`; if there is none, its own path.
-/// Without multipathd each path to a disk is a separate block device, and an array uses
-/// the path that appeared first.
+/// The path to this disk or partition that is in `used`; if no such path is in `used`,
+/// its own path. Without multipathd each path to a disk is a separate block device, and
+/// an array uses the path that appeared first.
 fn used_path(
     kernel: &KernelView,
     device: &Device,
@@ -102,8 +102,8 @@ fn used_path(
 pub(super) struct Assembled {
     /// The arrays whose members are all on the disks.
     pub ours: Vec<Array>,
-    /// The arrays that also have a member elsewhere. A write to such an array would
-    /// change that member, too.
+    /// The arrays that also have a member outside of the disks. A write to such an
+    /// array would change that member, too.
     pub entangled: Vec<Array>,
 }
 
@@ -153,7 +153,8 @@ pub(super) fn stop_arrays(
 }
 
 /// Fails if two paths show different content. Equal names do not prove that two paths
-/// lead to one disk, and an array on a different disk must not be stopped and erased.
+/// lead to the same disk, and the agent must not stop and erase an array on a different
+/// disk.
 fn refuse_clones(by_other_paths: &[(PathBuf, PathBuf)]) -> Result<()> {
     for (used, other) in by_other_paths {
         let same = show_the_same(used, other)

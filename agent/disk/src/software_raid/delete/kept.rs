@@ -68,8 +68,8 @@ fn other_paths(path: &Path) -> Vec<PathBuf> {
 pub(super) struct Kept<'a> {
     pub(super) volumes: &'a [String],
     pub(super) on_devices: ArraysOn,
-    /// The disks and partitions with a member of an assembled array to keep, each with the
-    /// reason.
+    /// The disks and partitions that are members of an assembled array to keep, each
+    /// with the reason.
     pub(super) members: BTreeMap<PathBuf, String>,
 }
 
@@ -100,8 +100,8 @@ impl<'a> Kept<'a> {
             }
         }
         // If a member is kept, its whole disk is kept, because the deletion removes
-        // partition tables. Superblocks do not decide this, because an assembled array
-        // may not have its superblock on the disk any more.
+        // partition tables. This does not depend on superblocks, because an assembled
+        // array may no longer have its superblock on the disk.
         for disk in disks {
             let reason = disk.devices().find_map(|it| members.get(it)).cloned();
             if let Some(reason) = reason {

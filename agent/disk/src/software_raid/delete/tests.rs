@@ -122,8 +122,8 @@ fn an_array_on_another_disk_too_is_kept() {
     assert_eq!(left[0].disk, Path::new("/dev/sdc"));
 }
 
-/// A volume group is on md0 and on a disk to keep. md1 has no superblock, or an unreadable
-/// one, on a partition beside that of another array.
+/// A volume group is on md0 and on a disk to keep. md1 has no superblock, or an
+/// unreadable one. Its partition is on the same disk as a partition of another array.
 #[test]
 fn an_array_that_must_not_be_changed_is_kept() {
     let candidates = ["/dev/sda", "/dev/sdb", "/dev/sdc"].map(|disk| Candidate {
@@ -187,8 +187,8 @@ fn arrays_are_stopped_from_the_top() {
     );
 }
 
-/// md0 is assembled, and "top", which is on it, is not: another member is missing or on a
-/// disk to keep.
+/// md0 is assembled. The array "top" is built on md0 and is not assembled: another
+/// member of "top" is missing or on a disk to keep.
 #[test]
 fn a_kept_array_keeps_the_arrays_that_it_is_on() {
     let left = |keep: &[&str]| -> Vec<String> {

@@ -1,4 +1,5 @@
-//! The copies of an EFI system partition whose files change after the image was written.
+//! The copies of an EFI system partition, for changes to its files after the image was
+//! written.
 
 use std::fs::File;
 use std::ops::Range;
@@ -17,7 +18,8 @@ use crate::device::busy::KernelView;
 use crate::device::target::Target;
 use crate::tables::gpt::Table;
 
-/// The unit of the place of a partition in sysfs, in bytes, whatever the sector size is.
+/// In bytes: sysfs gives the place of a partition in this unit, whatever the sector
+/// size is.
 const SYSFS_SECTOR: u64 = 512;
 
 /// The copies of an array's EFI system partition, opened exclusively.
@@ -30,9 +32,9 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// The copies of this partition. `None` if it is no partition of `disk`, if it is not
-    /// the EFI system partition that comes with the image, or if `disk` is no array with
-    /// copies. Call this before the partition is changed.
+    /// Opens the copies of this partition. `None` if it is not a partition of `disk`,
+    /// if it is not the image's EFI system partition, or if `disk` is not an array with
+    /// copies. Call this function before you change the partition.
     ///
     /// # Errors
     /// If a disk cannot be read, or if a copy is in use.
@@ -65,7 +67,7 @@ impl Copies {
         let (head, sector) = head.map_err(|e| raid_error(disk, "cannot read it", &e))?;
         let table = Table::parse(&head, sector).ok();
         // The list of kept partitions is empty, because no command of Ironic keeps
-        // partitions. If the image has no EFI system partition, nothing has been copied.
+        // partitions. If the image has no EFI system partition, no copies were made.
         let place = of_image(table.as_ref(), &head, sector, &[]);
         let Some(place) = place.ok().filter(|place| place.start == start) else {
             return Ok(None);
@@ -84,8 +86,8 @@ impl Copies {
     /// Copies the partition again. Nothing may use the array.
     ///
     /// # Errors
-    /// If the array is in use or is another array, or if a disk fails. The copies then do
-    /// not start, or have their earlier content.
+    /// If the array is in use or is another array, or if a disk fails. In these cases
+    /// firmware cannot start the copies, or the copies have their earlier content.
     pub fn update(self) -> Result<()> {
         let array = Target::open_chosen_to_check(&self.array);
         array
@@ -101,7 +103,8 @@ impl Copies {
     }
 }
 
-/// Where a partition begins on this disk, in bytes. `None` if it is no partition of it.
+/// Where a partition begins on this disk, in bytes. `None` if `partition` is not a
+/// partition of `disk`.
 fn start_on(disk: &Path, partition: &Path) -> Result<Option<u64>> {
     let kernel = KernelView::default();
     let look = |path: &Path| {

@@ -53,8 +53,8 @@ impl Entry {
 }
 
 impl Table {
-    /// An empty table for a disk of this size, with its backup at the end of the
-    /// disk and with room for `entries` partitions, at least 128.
+    /// Creates an empty table for a disk of this size. Its backup is at the end of the
+    /// disk, and it has room for `entries` partitions, at least 128.
     ///
     /// # Errors
     /// If the disk is too small for the table.
@@ -100,8 +100,8 @@ impl Table {
             .map(|span| Entry(self.entries[span].to_vec()))
     }
 
-    /// Puts an entry into the free slot of its number. `partition` is the parsed
-    /// form of `entry`.
+    /// Puts an entry into the slot with the partition's number, which must be free.
+    /// `partition` is the parsed form of `entry`.
     ///
     /// # Errors
     /// If the table has no such slot, the slot is taken, the partition extends

@@ -150,8 +150,8 @@ fn a_broken_primary_gives_way_to_its_backup() {
     }
 }
 
-/// A disk whose first MiB was wiped by mistake must not count as a disk without
-/// partitions.
+/// The agent must not treat a disk whose first MiB was wiped by mistake as a disk
+/// without partitions.
 #[test]
 fn a_backup_alone_that_is_damaged_is_not_taken_for_nothing() {
     const MISSING: &str = "damaged or missing: expected a GPT, found none";
@@ -304,8 +304,8 @@ fn partitions_that_do_not_fit_the_images_table() {
 
 #[test]
 fn a_partition_in_the_place_of_the_backup_is_refused() {
-    // Possible on a disk with a table of four entries, which leaves more usable
-    // space than a table of 128.
+    // Such a partition is possible on a disk whose table has four entries, because that
+    // leaves more usable space than a table of 128 entries.
     let mut disk = used_disk(SIZE, 512, &[(1, "a", DATA, 14, 2)]);
     let at = 1024 + 40;
     disk[at..at + 8].copy_from_slice(&(SIZE / 512 - 3).to_le_bytes());

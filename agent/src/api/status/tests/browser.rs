@@ -1,8 +1,8 @@
-//! The page in a browser, on a machine whose status has everything that the page can
-//! show, and secrets wherever a text comes from outside.
+//! Tests the page in a browser. The status of the tested machine has everything that
+//! the page can show, and it has secrets in every text that comes from outside.
 //!
-//! The status and the log belong to a whole process, so the pages are served by one of
-//! their own: this test program, which runs the second test below.
+//! The status and the log belong to a whole process. So a separate process serves the
+//! pages: this test program, which the test starts again to run the second test below.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, TcpStream};

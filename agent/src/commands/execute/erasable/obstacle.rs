@@ -49,7 +49,8 @@ pub(super) fn find(
     disk: &Erasable,
 ) -> std::io::Result<Option<Obstacle>> {
     let in_kernel = kernel.device_at(&disk.disk)?;
-    // Return this error: in the list, a device whose parts cannot be read has no parts.
+    // Return this error: in the list, a device whose parts cannot be read looks like a
+    // device without parts.
     block_graph::parts(&in_kernel.directory)?;
     let uses = direct_uses(kernel, &in_kernel)?;
     if !uses.is_empty() {

@@ -18,8 +18,9 @@ impl Collector<'_> {
         is_sentence(text).then_some(text.as_str())
     }
 
-    /// A text of the source as the operator can read it: with the constants in it, and
-    /// with each text of the local variable that it begins with.
+    /// The texts that the operator can read for a text of the source: its constants are
+    /// replaced, and if it begins with a local variable, there is one text for each
+    /// text of the variable.
     pub(super) fn expanded(&self, text: &str) -> Vec<String> {
         let begin = text.strip_prefix('{').and_then(|rest| {
             let (name, rest) = rest.split_once('}')?;

@@ -189,8 +189,9 @@ impl<'ast> Visit<'ast> for Collector<'_> {
 }
 
 impl Collector<'_> {
-    /// Adds a remedy to the message that the visit of the receiver has found first, or to
-    /// the one in the variable that the receiver is.
+    /// Adds a remedy to the first message that the visit of the receiver has found. If
+    /// there is none and the receiver is a variable, adds the remedy to the variable's
+    /// message.
     fn add_remedy(&mut self, remedy: String, before: usize, receiver: &Expr) {
         if remedy.is_empty() {
             return;

@@ -23,9 +23,10 @@ pub struct Waited {
     /// Accepted heartbeats, in steps of fifty, as the agent logs them.
     pub heartbeats: u64,
     pub pages: u64,
-    /// Of memory, and of open files without those of clients. Ironic opens a connection
-    /// for each command and leaves it open, so their number is that of the commands of
-    /// half a minute, whatever the agent does.
+    /// The trend of memory, and of open files without the connections of clients.
+    /// Ironic opens a connection for each command and leaves it open, so the number of
+    /// these connections is the number of commands in half a minute, whatever the agent
+    /// does.
     pub trend: Option<Trend>,
     /// The most connections of clients at a time, and those that are left after
     /// [`IDLE`], in which no client has sent anything.

@@ -22,8 +22,8 @@ pub(super) enum UnknownFrame {
     /// Old versions of lz4 and the Linux kernel use this format, which has no checksums.
     #[error("the file has the legacy lz4 format: compress it without the option -l of lz4")]
     Legacy,
-    /// The file begins like an lz4 file, but is none. Compare its digest, and make it
-    /// again.
+    /// The file begins like an lz4 file, but is not an lz4 file. Compare its digest,
+    /// and create the file again.
     #[error("expected a frame, found {0:#010x}")]
     Other(u32),
 }

@@ -15,8 +15,8 @@ impl Assembly {
             Role::L1 => 8,
             _ => self.header.l2_entry_len(),
         };
-        // The L1 table uses only half of the room for extents, so that room is left
-        // for the extents of its L2 tables.
+        // The L1 table may use only half of the room for extents, so that its L2 tables
+        // have room for their extents.
         let most = match table.role {
             Role::L1 => self.room / 2,
             _ => self.room,

@@ -148,9 +148,9 @@ fn sample() -> Vec<u8> {
     disk
 }
 
-/// A file as a virtual machine writes it: from its end to its start, in random
-/// places, repeatedly, with snapshots and with a longer L1 table that was added
-/// later. Also returns the disk inside, as qemu-img reads it.
+/// A file as a virtual machine writes it: from its end to its start, in random places,
+/// repeatedly, with snapshots and with a longer L1 table that was added later. The
+/// function also returns the disk inside, as qemu-img reads it.
 fn rewritten(directory: &Path, options: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     let file = directory.join("rewritten.qcow2");
     let raw = directory.join("rewritten.raw");

@@ -6,10 +6,10 @@ use super::{Assembly, HEAD_END, Sink, invalid};
 use crate::image::qcow2::extents::{Extent, Role};
 
 impl Assembly {
-    /// Writes the extents that are in the window. The caller must have taken the
-    /// first MiB of the disk before. During the first pass, compressed clusters may
-    /// wait for a later call. At the end of the file and in later passes, every call
-    /// writes all compressed clusters.
+    /// Writes the extents that are in the window. The caller must take the first MiB of
+    /// the disk before it calls this function. During the first pass, compressed
+    /// clusters may wait for a later call. At the end of the file and in later passes,
+    /// every call writes all compressed clusters.
     ///
     /// # Errors
     /// If the sink fails or a cluster cannot be unpacked.
@@ -74,13 +74,13 @@ impl Assembly {
     }
 
     /// Waits for all batches with clusters before file offset `host`, so that the
-    /// window knows which bytes they used.
+    /// window knows which bytes these clusters used.
     pub(super) fn settle_before(&mut self, host: u64) -> Result<()> {
         if self.open.begins_before(host) {
             self.begin_batch()?;
         }
-        // A batch that was begun later may have earlier clusters, so all batches
-        // are checked.
+        // A batch that was begun later may contain clusters from earlier in the file,
+        // so all batches are checked.
         while self.threads.begins_before(host) && self.collect()? {}
         Ok(())
     }

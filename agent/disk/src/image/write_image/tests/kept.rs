@@ -212,8 +212,9 @@ fn preserved_on_request_with_a_way_back() {
     assert!(files.is_empty(), "not needed any more: {files:?}");
 }
 
-/// The config drive goes into the gap between the image and the kept partition, not
-/// into the kept partition, although that one has the name `config-2`.
+/// The agent writes the config drive into the gap between the image and the kept
+/// partition, not into the kept partition, although the kept partition has the name
+/// `config-2`.
 #[test]
 fn the_config_drive_goes_into_a_gap() {
     let size = 160 * MIB;

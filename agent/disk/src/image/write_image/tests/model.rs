@@ -1,6 +1,6 @@
-//! Writes random images, compressed and transferred in random ways, to random
-//! disks. Every byte of the disk must match a model. The model follows the GPT
-//! specification (UEFI 2.10, 5.3) and shares no code with the agent.
+//! Writes random images to random disks, with random compression and transfer. Every
+//! byte of the disk must match a model. The model follows the GPT specification (UEFI
+//! 2.10, 5.3) and shares no code with the agent.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -151,8 +151,9 @@ fn early_clusters_are_skipped_and_read_again_without_ranges() {
     assert!(server.asked().iter().all(|asked| asked.from.is_none()));
 }
 
-/// The first MiB of the disk inside is known only in a second pass: its tables are at
-/// the end of the file, and its data has left the memory by then.
+/// The first MiB of the disk inside becomes known only in a second pass: its tables are
+/// at the end of the file, and its data is no longer in memory when the agent reads
+/// them.
 #[test]
 fn a_check_without_writing_finds_the_first_mib_at_any_place() {
     let good = large_image();

@@ -11,8 +11,8 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A disk with a partition table, and noise, text and holes at random. Its end is
-/// not the end of a cluster.
+/// A disk with a partition table, and with noise, text and holes at random. The disk
+/// does not end at the end of a cluster.
 fn random_image(seed: u64, len: u64) -> Vec<u8> {
     let mut image = gpt_image(len + 7 * 512, 512);
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -91,14 +91,14 @@ fn assert_written(directory: &Path, file: &Path, way: Way, what: &str) {
         Err(failure) => panic!("{what}: {failure}"),
     }
     // qemu-img writes with several threads, so some clusters may come before their
-    // table. A few further requests must be enough to fetch them again.
+    // table. A few further requests must be enough to fetch these clusters again.
     let asked = server.asked().len();
     assert!(asked <= 4, "{what}, {way:?}: {asked} requests");
     assert_holds(&disk, &raw);
 }
 
-/// Tests every combination of cluster size, compression, preallocation and
-/// subclusters. The refcount widths and the serving methods rotate.
+/// Tests every combination of cluster size, compression, preallocation and subclusters.
+/// Each combination uses the next refcount width and the next serving method in turn.
 fn every_combination(compat: &str) {
     let directory = tempfile::tempdir().unwrap();
     let (raw, file) = (directory.path().join("raw"), directory.path().join("qcow2"));

@@ -70,7 +70,8 @@ fn a_format_that_is_not_permitted_touches_nothing() {
     assert_untouched(&disk);
 }
 
-/// Deploy steps, subcommands and boot arguments all use one of these two functions.
+/// Deploy steps, subcommands and boot arguments all use one of the two functions that
+/// this test calls.
 #[test]
 fn the_medium_of_the_image_is_not_its_target() {
     let disk = disk(DISK);
@@ -165,8 +166,8 @@ fn larger_than_the_disk_is_refused_before_the_first_byte() {
     }
 }
 
-/// The table claims a smaller size, so the agent notices only when the disk is
-/// full.
+/// The table claims a smaller size, so the agent detects that the image is too large
+/// only when the disk is full.
 #[test]
 fn a_decompression_bomb_ends_at_the_disks_end() {
     let mut image = gpt_image(8 * MIB, 512);
@@ -199,7 +200,8 @@ fn an_invalid_image_leaves_the_disk_untouched() {
     }
 }
 
-/// An artifact store redirects those who have not logged in, and the page answers 200.
+/// An artifact store redirects clients that have not logged in to a login page, and
+/// sends that page with status 200.
 #[test]
 fn a_login_page_is_called_by_its_url() {
     let server = Server::start(|asked| match asked.path.as_str() {

@@ -1,5 +1,5 @@
-//! Images on software RAID. Firmware starts the copies of the EFI system partition, which
-//! are partitions of other disks.
+//! Images on software RAID. Firmware boots from the copies of the EFI system partition,
+//! which are partitions of other disks.
 
 use landfall_devices::disk_sets::md_superblock;
 use uuid::Uuid;
@@ -59,8 +59,8 @@ fn an_image_that_gets_no_copies_does_not_touch_the_disks() {
     }
 }
 
-/// The superblock of the second copy cannot be written. Then the first one must not start
-/// either.
+/// The superblock of the second copy cannot be written. In this case the first copy
+/// must not start either.
 #[test]
 #[expect(
     clippy::single_range_in_vec_init,

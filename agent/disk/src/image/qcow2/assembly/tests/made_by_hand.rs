@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::image::qcow2::header::Compression;
 
-/// A file whose tables are made by hand. Its clusters have 64 KiB and may be in any
-/// order.
+/// A file whose tables the test makes by hand. Its clusters are 64 KiB long and may be
+/// in any order.
 struct HandMade {
     file: Vec<u8>,
 }
@@ -62,8 +62,8 @@ fn tables_at_the_end_cost_a_second_reading_and_no_more() {
     let (made, disk) = backwards();
     let (found, reads) = assemble(&made.file, true).unwrap();
     assert!(found == disk);
-    // The head is the last MiB of the data, so it is still in the window when the
-    // tables come.
+    // The first MiB of the disk is the last MiB of the data in the file, so it is still
+    // in the window when the agent reaches the tables.
     assert_eq!((reads.whole, reads.passes), (1, 2), "{reads:?}");
     assert!(reads.again <= 13, "{reads:?}");
 }
@@ -151,9 +151,9 @@ fn a_file_that_ends_within_an_entry_of_a_table_is_truncated() {
     }
 }
 
-/// The noted extents of the second half of the disk leave no room for the table of the
-/// first half. Nothing can be written before that table is read, so further passes
-/// would not help.
+/// The noted extents of the second half of the disk leave no room to note the table of
+/// the first half. The agent cannot write anything before it has read that table, so
+/// further passes would not help.
 #[test]
 fn a_pass_that_reads_no_entry_is_the_last_one() {
     let mut made = HandMade::new(200, 1 << 30, 1);
