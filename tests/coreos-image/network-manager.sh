@@ -13,14 +13,8 @@ add_network_manager() {
   # Debian 12 has them in usr/lib/NetworkManager, Debian 13 in usr/libexec.
   for program in NetworkManager nm-initrd-generator nm-daemon-helper; do
     program=$(cd "$debs" && find usr -type f -perm -u+x -name "$program")
-    install -D "$debs/$program" "$root/$program"
-    LD_LIBRARY_PATH=$debs/usr/lib/x86_64-linux-gnu copy_libraries "$debs/$program" "$root"
+    add_unpacked "$debs/$program" "$root/$program"
   done
-  # Where the loader looks for them, and not below the folder they came out of.
-  if [ -d "$root$debs" ]; then
-    cp -a "$root$debs/." "$root/"
-    rm -rf "${root:?}/${debs#/}"
-  fi
   # As dracut has it: a NIC that nothing was said of is left alone.
   printf '[main]\nno-auto-default=*\nplugins=keyfile\n\n[logging]\nlevel=INFO\n' > "$root/etc/NetworkManager/NetworkManager.conf"
   rm "$root/usr/sbin/udevadm"
@@ -45,4 +39,21 @@ add_network_manager() {
   mkdir -p "$root/etc/modprobe.d"
   echo 'options bonding max_bonds=0' > "$root/etc/modprobe.d/systemd.conf"
   install -m 644 "$here/network-manager" "$root/usr/lib/network"
+}
+
+# add_unpacked FROM TO: a program of the packages in $debs, and its libraries, of which the
+# packages have some. Those go where the loader looks for them, and not below the folder
+# that they came out of, whose name differs with each build.
+add_unpacked() {
+  local libraries=$work/libraries
+  install -D "$1" "$2"
+  mkdir "$libraries"
+  LD_LIBRARY_PATH=$debs/usr/lib/x86_64-linux-gnu copy_libraries "$1" "$libraries"
+  if [ -d "$libraries$debs" ]; then
+    cp -a "$libraries$debs/." "$root/"
+    rm -rf "${libraries:?}/${debs#/}"
+  fi
+  find "$libraries" -type d -empty -delete
+  [ ! -d "$libraries" ] || cp -a "$libraries/." "$root/"
+  rm -rf "$libraries"
 }
