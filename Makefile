@@ -112,10 +112,14 @@ demo-image: setup-demo ## The CoreOS-shaped image that the demo and the lab inst
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb -o out/coreos-image
 
-image: setup demo-image ## The images that the tests install: also one with NetworkManager
+image: setup demo-image ## The images that the tests install: also with NetworkManager, and with iSCSI
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb \
 	  --network-manager-debs out/packages/network-manager -o out/coreos-image-network-manager
+	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
+	  --ignition-deb out/packages/ignition_*.deb \
+	  --network-manager-debs out/packages/network-manager \
+	  --iscsi-debs out/packages/iscsi -o out/coreos-image-iscsi
 
 peer: setup ## The ramdisk of the switch that tests of VLANs and bonds need
 	tests/peer/build.sh --kernel-deb out/packages/linux-image-*.deb -o out/peer

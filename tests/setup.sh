@@ -1,7 +1,7 @@
 #!/bin/bash
 # Gets a Debian 12 or 13 machine ready to build and test: installs the packages
 # that are missing, downloads those that are taken apart (kernels, Ignition,
-# NetworkManager) into out/packages.  Does nothing, quickly, when all is there.
+# NetworkManager, dracut, open-iscsi) into out/packages.  Does nothing when all is there.
 #
 #   tests/setup.sh [--for build|demo|lab|tests] [--list]
 #   tests/setup.sh --build-only
@@ -157,7 +157,8 @@ download_packages() {
     download ignition out/packages
   fi
   [ "$level" -ge 4 ] || return 0
-  network_manager out/packages/network-manager
+  with_libraries out/packages/network-manager network-manager
+  with_libraries out/packages/iscsi open-iscsi dracut-core dracut-network
   nmcli out/packages/network-manager out/packages/nmcli
   console_font out/packages/console-font
 }
@@ -173,14 +174,15 @@ console_font() {
   mv "$1/new" "$1/$font"
 }
 
-# network_manager FOLDER: with the libraries that this machine lacks.  It is not
-# installed: it would begin to manage the network of this machine.
-network_manager() {
-  ! ls "$1"/network-manager_*.deb > /dev/null 2>&1 || return 0
-  [ -n "$(candidate network-manager)" ] || update
+# with_libraries FOLDER PACKAGE...: with the libraries that this machine lacks.  They are
+# not installed: NetworkManager would begin to manage the network of this machine, open-iscsi
+# has a service, and dracut has a hook in the installation of kernels.
+with_libraries() {
+  ! ls "$1/$2"_*.deb > /dev/null 2>&1 || return 0
+  [ -n "$(candidate "$2")" ] || update
   mkdir -p "$1"
-  say 'downloading network-manager'
-  local get="apt-get -qq install -y --download-only --reinstall --no-install-recommends -o Dir::Cache::archives=$PWD/$1 network-manager"
+  say "downloading ${*:2}"
+  local get="apt-get -qq install -y --download-only --reinstall --no-install-recommends -o Dir::Cache::archives=$PWD/$1 ${*:2}"
   # The folder is apt's cache: it makes a lock and a folder in it.
   $get > /dev/null || { update; $get > /dev/null; }
   rm -rf "$1/lock" "$1/partial"

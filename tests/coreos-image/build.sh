@@ -1,14 +1,15 @@
 #!/bin/bash
 # Builds the CoreOS-shaped disk image that the end-to-end tests install.
 #
-#   build.sh --kernel-deb FILE --ignition-deb FILE [--network-manager-debs DIR] [--aarch64 DIR] -o DIR
+#   build.sh --kernel-deb FILE --ignition-deb FILE [--network-manager-debs DIR [--iscsi-debs DIR]] [--aarch64 DIR] -o DIR
 #
 # --aarch64 makes the image for aarch64, of a kernel and an Ignition of that architecture, and
 # of the programs and of GRUB below DIR (tests/aarch64/build.sh fills it). It boots under UEFI.
 #
 # With NetworkManager's packages the first boot's network is made by it and by
 # udev (network-manager), else by a small script (network-small). Such an image
-# also has mdadm, and starts from a software RAID.
+# also has mdadm, and starts from a software RAID.  With dracut's and open-iscsi's
+# packages, too, it starts from the iSCSI target in the firmware's table.
 #
 # The result is DIR/coreos.raw and its .gz, .xz and .zst forms, with SHA256SUMS.
 # Everything comes out of Debian packages; the disk boots under BIOS and UEFI
@@ -21,12 +22,13 @@ set -euo pipefail
 export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
 
 here=$(cd "$(dirname "$0")" && pwd)
-kernel_deb='' ignition_deb='' network_manager_debs='' system='' out=''
+kernel_deb='' ignition_deb='' network_manager_debs='' iscsi_debs='' system='' out=''
 while [ $# -gt 0 ]; do
   case $1 in
     --kernel-deb) kernel_deb=$2; shift 2 ;;
     --ignition-deb) ignition_deb=$2; shift 2 ;;
     --network-manager-debs) network_manager_debs=$2; shift 2 ;;
+    --iscsi-debs) iscsi_debs=$2; shift 2 ;;
     --aarch64) system=$(cd "$2" && pwd); shift 2 ;;
     -o) out=$2; shift 2 ;;
     *) sed -n '4p' "$0" >&2; exit 2 ;;
@@ -37,6 +39,10 @@ for file in "$kernel_deb" "$ignition_deb"; do
 done
 if [ -n "$network_manager_debs" ]; then
   ls "$network_manager_debs"/network-manager_*.deb > /dev/null || exit 1
+fi
+if [ -n "$iscsi_debs" ]; then
+  [ -n "$network_manager_debs" ] || { echo 'build.sh: --iscsi-debs needs --network-manager-debs' >&2; exit 2; }
+  ls "$iscsi_debs"/open-iscsi_*.deb "$iscsi_debs"/dracut-network_*.deb > /dev/null || exit 1
 fi
 [ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
 
@@ -49,6 +55,10 @@ image_key() {
   if [ -n "$network_manager_debs" ]; then
     digests "$network_manager_debs"/*.deb
     versions udev mdadm libglib2.0-0* libgnutls30* libcurl3*-gnutls
+  fi
+  if [ -n "$iscsi_debs" ]; then
+    digests "$iscsi_debs"/*.deb
+    versions bash libssl3*
   fi
   # The names of files, which have the versions in them.
   if [ -n "$system" ]; then sed 's/_/ /' "$system/packages"; fi
@@ -80,6 +90,7 @@ deployment=rhcos-0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f
 
 . "$here/initramfs.sh"
 . "$here/network-manager.sh"
+. "$here/iscsi.sh"
 . "$here/boot-tree.sh"
 . "$here/root-tree.sh"
 . "$here/disk.sh"

@@ -28,6 +28,7 @@ build_initramfs() {
   done
   cp "$ignition" "$root/usr/bin/ignition"
   copy_libraries "$ignition" "$root"
+  [ -z "$iscsi_debs" ] || image_modules="$image_modules $iscsi_modules"
   copy_modules "$root"
   echo 'root:x:0:0:root:/:/bin/sh' > "$root/etc/passwd"
   echo 'root:x:0:' > "$root/etc/group"
@@ -41,6 +42,7 @@ build_initramfs() {
   done
   if [ -n "$network_manager_debs" ]; then
     add_network_manager "$root"
+    [ -z "$iscsi_debs" ] || add_iscsi "$root"
   else
     install -m 644 "$here/network-small" "$root/usr/lib/network"
     install -m 755 "$here/udhcpc.script" "$root/etc/udhcpc.script"

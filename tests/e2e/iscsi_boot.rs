@@ -14,11 +14,11 @@ use landfall_tests::vm::{Extra, Firmware};
 
 use crate::host_test;
 
-const INITIATOR: &str = "iqn.2010-04.org.example:host";
-const CHAP: (&str, &str) = ("host", "plantedsecret1");
+pub(crate) const INITIATOR: &str = "iqn.2010-04.org.example:host";
+pub(crate) const CHAP: (&str, &str) = ("host", "plantedsecret1");
 
 /// The host gets its address from the firmware's table as well.
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     Plan {
         network: Network::Given("ip=ibft"),
         ..Plan::default()
@@ -52,7 +52,7 @@ fn diskless(lab: &Lab, site: &Site, ports: &[u16], chap: Option<(&str, &str)>) -
 
 /// Writes the image to the target. The installed system gets the arguments with which
 /// its initramfs finds the target again. The second boot is from the same disk on
-/// another bus, because the test image has no iSCSI.
+/// another bus: `iscsi_root.rs` boots from the target.
 async fn install_on_target(lab: &Lab, firmware: Firmware) -> Result<()> {
     let plan = Plan { firmware, ..plan() };
     let site = plan.site(lab).await?;

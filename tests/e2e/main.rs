@@ -23,6 +23,7 @@ mod image_service;
 mod image_service_unit;
 mod images;
 mod iscsi_boot;
+mod iscsi_root;
 mod live_disks;
 mod live_system;
 mod lldp_vlans;

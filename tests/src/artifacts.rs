@@ -254,6 +254,7 @@ impl Packing {
 
 const COREOS_IMAGE: &str = "coreos-image";
 const NETWORK_MANAGER_IMAGE: &str = "coreos-image-network-manager";
+const ISCSI_IMAGE: &str = "coreos-image-iscsi";
 
 /// The CoreOS-shaped test image.
 pub fn coreos_image(packing: Packing) -> Result<PathBuf> {
@@ -269,10 +270,17 @@ pub fn coreos_image_sha256(packing: Packing) -> Result<String> {
 /// SHA-256. The image is for tests of the network in the first boot, and exists only as
 /// [`Packing::Gz`].
 pub fn network_manager_image() -> Result<(PathBuf, String)> {
-    let file = out_dir()
-        .join(NETWORK_MANAGER_IMAGE)
-        .join(Packing::Gz.file_name());
-    Ok((existing(file)?, sha256(NETWORK_MANAGER_IMAGE, Packing::Gz)?))
+    variant(NETWORK_MANAGER_IMAGE)
+}
+
+/// The same with dracut's module iscsi and open-iscsi in its initramfs.
+pub fn iscsi_image() -> Result<(PathBuf, String)> {
+    variant(ISCSI_IMAGE)
+}
+
+fn variant(folder: &str) -> Result<(PathBuf, String)> {
+    let file = out_dir().join(folder).join(Packing::Gz.file_name());
+    Ok((existing(file)?, sha256(folder, Packing::Gz)?))
 }
 
 fn sha256(image: &str, packing: Packing) -> Result<String> {
