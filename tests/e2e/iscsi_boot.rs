@@ -1,14 +1,18 @@
 //! Hosts whose firmware boots from iSCSI: its table (iBFT) names a target, and the machine
 //! has no disk of its own.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use landfall_tests::conductor::script::Method;
 use landfall_tests::ibft::{self, IbftNic, IbftTarget};
-use landfall_tests::installation::{BOOT, deploy_and_boot};
+use landfall_tests::installation::{BOOT, DEPLOYMENT, POWER_OFF, deploy_and_boot};
 use landfall_tests::iscsi_target::{IscsiTarget, LUN, PORT, SECOND_PORT, TARGET};
 use landfall_tests::journal::Source;
 use landfall_tests::lab::{GUEST_V4, HOST_V4, Lab};
+use landfall_tests::old_disk::{OldDisk, ensure_untouched};
 use landfall_tests::site::{Network, Plan, Site};
 use landfall_tests::vm::{Extra, Firmware};
 
@@ -110,6 +114,43 @@ fn two_iscsi_targets_are_paths_to_one_disk() {
             .console_line(&["/dev/sda", "/dev/sdb", " are paths of one disk "])?;
         installed_with(lab, "rd.multipath=default")?;
         installed_with(lab, "rd.iscsi.firmware=1 ip=ibft")
+    });
+}
+
+/// The target has a second LUN, which the table does not name. Cleaning erases the LUN of the
+/// table. The kernel does not see the other one, and no byte of it changes.
+#[test]
+fn cleaning_leaves_the_other_luns_of_a_target() {
+    host_test("cleaning_leaves_the_other_luns_of_a_target", async |lab| {
+        let plan = Plan {
+            disk_before: OldDisk::Bootable,
+            disk_mib: 512,
+            ..plan()
+        };
+        let mut site = plan.site(lab).await?;
+        site.script.method = Method::Clean {
+            step: "erase_devices_metadata",
+        };
+        let disk = site.machine.disks[0].path.clone();
+        let other = lab.path("other.raw");
+        OldDisk::Pattern.make(&other, 64).await?;
+        let mut target = IscsiTarget::start(&disk, None).await?;
+        target.add(LUN + 1, &other).await?;
+        let services = site.serve(lab).await?;
+        let guest = diskless(lab, &site, &[PORT], None)?.power_on(lab).await?;
+        services.conductor.deployed(BOOT + DEPLOYMENT).await?;
+        guest.powered_off(POWER_OFF).await?;
+        let mut start = [0; 1024];
+        File::open(&disk)?.read_exact(&mut start)?;
+        ensure!(
+            start[510..512] != [0x55, 0xaa] && !start[512..].starts_with(b"EFI PART"),
+            "LUN {LUN} was not cleaned"
+        );
+        let second = lab.journal.find(lab.journal.start(), |event| {
+            event.source == Source::Console && event.text.contains("sdb")
+        });
+        ensure!(second.is_none(), "expected one disk, found {second:?}");
+        ensure_untouched(&other)
     });
 }
 

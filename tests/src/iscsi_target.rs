@@ -1,4 +1,4 @@
-//! An iSCSI target in user space (tgtd), with one disk on the host's address.
+//! An iSCSI target in user space (tgtd) with its disks, on the host's address.
 
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
@@ -23,7 +23,8 @@ pub const SECOND_PORT: u16 = 3261;
 pub struct IscsiTarget {
     process: Child,
     control: String,
-    disk: PathBuf,
+    /// With their LUNs.
+    disks: Vec<(u8, PathBuf)>,
     chap: Option<(String, String)>,
 }
 
@@ -36,7 +37,7 @@ impl Drop for IscsiTarget {
 }
 
 impl IscsiTarget {
-    /// Offers the raw file `disk`. If `chap` is given, only clients that authenticate
+    /// Offers the raw file `disk` as [`LUN`]. If `chap` is given, only clients that authenticate
     /// with it get access.
     pub async fn start(disk: &Path, chap: Option<(&str, &str)>) -> Result<Self> {
         /// A network namespace does not separate the control sockets, which are files.
@@ -46,11 +47,17 @@ impl IscsiTarget {
         let target = Self {
             process: daemon(&control)?,
             control,
-            disk: disk.to_owned(),
+            disks: vec![(LUN, disk.to_owned())],
             chap: chap.map(|(name, secret)| (name.to_owned(), secret.to_owned())),
         };
         target.set_up().await?;
         Ok(target)
+    }
+
+    /// Offers the raw file `disk` as well.
+    pub async fn add(&mut self, lun: u8, disk: &Path) -> Result<()> {
+        self.disks.push((lun, disk.to_owned()));
+        self.must(&new_disk(lun, disk)).await
     }
 
     /// Ends the program in the middle of its work, and starts it again after `pause`.
@@ -69,12 +76,11 @@ impl IscsiTarget {
             ensure!(looks < 200, "tgtd does not answer");
             tokio::time::sleep(WAIT).await;
         }
-        let disk = self.disk.display();
         let mut orders = vec![
             format!("--op new --mode target --tid 1 --targetname {TARGET}"),
-            format!("--op new --mode logicalunit --tid 1 --lun {LUN} --backing-store {disk}"),
             "--op bind --mode target --tid 1 --initiator-address ALL".to_owned(),
         ];
+        orders.extend(self.disks.iter().map(|(lun, disk)| new_disk(*lun, disk)));
         if let Some((name, secret)) = &self.chap {
             orders.push(format!(
                 "--op new --mode account --user {name} --password {secret}"
@@ -82,8 +88,13 @@ impl IscsiTarget {
             orders.push(format!("--op bind --mode account --tid 1 --user {name}"));
         }
         for order in orders {
-            ensure!(self.order(&order).await?, "tgtadm {order}");
+            self.must(&order).await?;
         }
+        Ok(())
+    }
+
+    async fn must(&self, order: &str) -> Result<()> {
+        ensure!(self.order(order).await?, "tgtadm {order}");
         Ok(())
     }
 
@@ -99,6 +110,12 @@ impl IscsiTarget {
             .context("starting tgtadm (package tgt)")?
             .success())
     }
+}
+
+/// The order that offers this disk.
+fn new_disk(lun: u8, disk: &Path) -> String {
+    let disk = disk.display();
+    format!("--op new --mode logicalunit --tid 1 --lun {lun} --backing-store {disk}")
 }
 
 fn daemon(control: &str) -> Result<Child> {
