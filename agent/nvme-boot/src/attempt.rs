@@ -6,8 +6,21 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
+use crate::connection::{Connection, Way};
+use crate::probe::{ProbeFault, probe};
+
 /// What connects subsystems: the kernel, or a test.
 pub trait Fabrics: Send + Sync + 'static {
+    /// Asks the storage whether it answers, without the kernel's driver.
+    ///
+    /// # Errors
+    /// The reason why it is of no use to connect now.
+    fn probe(
+        &self,
+        connection: &Connection,
+        way: &Way,
+    ) -> impl Future<Output = Result<(), ProbeFault>> + Send;
+
     /// Connects. Blocks until the controller is ready, or until the kernel gives up.
     ///
     /// # Errors
@@ -41,6 +54,10 @@ impl FabricsDevice {
 }
 
 impl Fabrics for FabricsDevice {
+    async fn probe(&self, connection: &Connection, way: &Way) -> Result<(), ProbeFault> {
+        probe(connection, way).await
+    }
+
     fn connect(&self, options: &str) -> io::Result<()> {
         let mut device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
         // The kernel takes the options of one write as a whole.
@@ -69,7 +86,7 @@ pub(crate) enum Attempt {
     Failed(Refusal),
 }
 
-/// Why the kernel has not connected.
+/// Why there is no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub cause: String,
@@ -120,6 +137,31 @@ fn errno(result: &io::Result<()>) -> Option<Errno> {
     error.and_then(io::Error::raw_os_error).map(Errno::from_raw)
 }
 
+impl From<ProbeFault> for Refusal {
+    fn from(fault: ProbeFault) -> Self {
+        let remedy = match &fault {
+            ProbeFault::Unreachable(error) => {
+                let errno = error.raw_os_error().map(Errno::from_raw);
+                return Self::of(error, errno, false);
+            }
+            ProbeFault::NoConnection => STORAGE_NETWORK,
+            ProbeFault::Silent => "look at the state of the storage and at the path to it",
+            ProbeFault::Broken(_) | ProbeFault::Closed => "look whether the storage is ready",
+            ProbeFault::NoTarget(_) => {
+                "look whether the address and the port in the firmware's NVMe settings are those of the storage"
+            }
+        };
+        Self {
+            cause: fault.to_string(),
+            remedy,
+            is_final: false,
+        }
+    }
+}
+
+const STORAGE_NETWORK: &str =
+    "look at the storage network: cable, VLAN, address and gateway in the firmware's NVMe settings";
+
 impl Refusal {
     fn of(error: &io::Error, errno: Option<Errno>, lacks_driver: bool) -> Self {
         let remedy = match errno.unwrap_or(Errno::UnknownErrno) {
@@ -129,9 +171,7 @@ impl Refusal {
             Errno::ECONNREFUSED => {
                 "look whether the subsystem's port is enabled on the storage, and whether its number is right"
             }
-            Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH => {
-                "look at the storage network: cable, VLAN, address and gateway in the firmware's NVMe settings"
-            }
+            Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH => STORAGE_NETWORK,
             // ENODEV: the kernel does not find the NIC by its name.
             Errno::EADDRNOTAVAIL | Errno::ENODEV => "look at the NIC and its address",
             // The storage's answer to the Connect command is not an errno. The kernel
@@ -159,6 +199,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::nvme_tcp::AnswerFault;
 
     struct Scripted {
         calls: Mutex<Vec<(String, Option<Errno>)>>,
@@ -167,6 +208,10 @@ mod tests {
     }
 
     impl Fabrics for Scripted {
+        async fn probe(&self, _: &Connection, _: &Way) -> Result<(), ProbeFault> {
+            panic!("an attempt does not probe")
+        }
+
         fn connect(&self, options: &str) -> io::Result<()> {
             let (expected, error) = self.calls.lock().unwrap().remove(0);
             assert_eq!(options, expected);
@@ -256,5 +301,34 @@ mod tests {
         }
         let missing = [(ALL, Some(Errno::ENOENT))];
         assert!(is_final(outcome_of(None, false, &missing)));
+    }
+
+    #[test]
+    fn a_storage_that_does_not_answer_is_asked_again() {
+        let refused = io::Error::from(Errno::ECONNREFUSED);
+        for (fault, cause, remedy) in [
+            (
+                ProbeFault::Unreachable(refused),
+                "Connection refused",
+                "port is enabled",
+            ),
+            (
+                ProbeFault::NoConnection,
+                "no answer in 3 s",
+                "look at the storage network",
+            ),
+            (ProbeFault::Silent, "no answer: ", "state of the storage"),
+            (ProbeFault::Closed, "the storage closed", "is ready"),
+            (
+                ProbeFault::NoTarget(AnswerFault::Terminated(6)),
+                "not an NVMe/TCP target: expected ",
+                "address and the port",
+            ),
+        ] {
+            let refusal = Refusal::from(fault);
+            assert!(refusal.cause.starts_with(cause), "{refusal:?}");
+            assert!(refusal.remedy.contains(remedy), "{refusal:?}");
+            assert!(!refusal.is_final);
+        }
     }
 }

@@ -1,11 +1,16 @@
 //! Makes the connections: retries each connection until it is established or the time
 //! limit has expired.
 //!
-//! An attempt blocks: about 3 s if nothing answers, and up to a minute if the storage
-//! accepts the connection and then stays silent. So each attempt has its own thread,
-//! and no attempt delays the time limits. The kernel still makes one connection at a
-//! time (`nvmf_dev_mutex` in drivers/nvme/host/fabrics.c): a silent storage delays the
+//! The kernel makes one connection at a time (`nvmf_dev_mutex` in
+//! drivers/nvme/host/fabrics.c), and a storage that does not answer holds up the others: for
+//! 3 s if it does not accept a TCP connection, 10 s if it accepts one and stays silent. So
+//! the agent first asks all storages at the same time whether they answer ([`crate::probe`]).
+//! Only those that do go to the kernel, one after the other. The first path to a subsystem
+//! precedes a further one, and a connection that the kernel could not make gives way to the
 //! others.
+//!
+//! The kernel may still need up to a minute, if a storage becomes silent after this answer.
+//! So its attempt has a thread, and the time limits do not depend on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,9 +24,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::attempt::{Attempt, Fabrics, Refusal, attempt};
 use crate::connection::Connection;
-
-/// The most attempts at the same time: each one needs a thread.
-const MOST_ATTEMPTS: usize = 16;
+use crate::probe::ProbeFault;
 
 /// How often and how long to try.
 #[derive(Clone, Copy, Debug)]
@@ -51,24 +54,35 @@ struct Pending {
     backoff: Backoff,
     /// The result of the last attempt.
     refusal: Option<Refusal>,
+    /// How often the kernel could not connect.
+    failures: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The next attempt begins at this time, if the NIC has an address by then.
     Waits(Instant),
-    Attempts,
+    /// The agent asks the storage.
+    Asks,
+    /// The storage answered at this time. The kernel has not been asked yet.
+    Answered(Instant),
+    /// The kernel connects.
+    Connects,
 }
 
-/// An attempt that has ended: which connection, and over which NIC.
-type Ended = (usize, String, Result<Attempt, tokio::task::JoinError>);
+/// A part of an attempt that has ended.
+enum Ended {
+    Probe(Result<(), ProbeFault>),
+    /// The kernel's, and the NIC.
+    Attempt(Result<Attempt, tokio::task::JoinError>, String),
+}
 
 /// Makes all connections, and logs the result of each. Calls `go_on` when the caller
 /// has waited long enough for the missing connections; the attempts continue after
 /// that.
 ///
-/// Tries a connection when its NIC has an address, and retries after a pause with
-/// jitter.
+/// A connection is tried when its NIC has an address, and again after a pause with jitter.
+/// All storages are asked at the same time: the caller limits the number of connections.
 pub async fn connect_all(
     connections: Vec<Connection>,
     mut network: watch::Receiver<NetworkState>,
@@ -85,7 +99,7 @@ pub async fn connect_all(
         .map(|connection| Pending::new(connection, began, pace))
         .enumerate()
         .collect();
-    let mut attempts = JoinSet::new();
+    let mut attempts: JoinSet<(usize, Ended)> = JoinSet::new();
     // If the network stage has ended, no NIC gets an address any more.
     let mut network_lives = true;
     while !pending.is_empty() {
@@ -94,12 +108,13 @@ pub async fn connect_all(
             break;
         }
         let state = network.borrow_and_update().clone();
-        begin_due(&mut pending, &mut attempts, &fabrics, &state, now);
+        ask_due(&mut pending, &mut attempts, &fabrics, &state, now);
+        connect_next(&mut pending, &mut attempts, &fabrics, &state, &connected);
         let mut next = end;
         if let Some(call) = go_on.take() {
             let late = began + wait_limit(&pending, &connected, pace);
             if now >= late {
-                report_late(&pending, &state, pace);
+                report_late(&pending, pace);
                 call();
             } else {
                 next = next.min(late);
@@ -107,12 +122,11 @@ pub async fn connect_all(
             }
         }
         let due = pending.values().filter_map(|pending| pending.due(&state));
-        // What is due already waits for the end of another attempt.
-        next = due.filter(|due| *due > now).fold(next, Instant::min);
+        next = due.fold(next, Instant::min);
         tokio::select! {
             Some(ended) = attempts.join_next() => {
                 if let Ok(ended) = ended {
-                    note(ended, &mut pending, &mut connected, &mut outcome, &state);
+                    note(ended, &mut pending, &mut connected, &mut outcome);
                 }
             }
             changed = network.changed(), if network_lives => network_lives = changed.is_ok(),
@@ -121,39 +135,71 @@ pub async fn connect_all(
     }
     outcome.failed += pending.len();
     for failed in pending.values() {
-        failed.report_end(&network.borrow());
+        failed.report_end();
     }
     outcome
 }
 
-/// Begins the attempts that are due, the oldest ones first.
-fn begin_due(
+/// Asks the storages whose attempt is due.
+fn ask_due(
     pending: &mut BTreeMap<usize, Pending>,
-    attempts: &mut JoinSet<Ended>,
+    attempts: &mut JoinSet<(usize, Ended)>,
     fabrics: &Arc<impl Fabrics>,
     network: &NetworkState,
     now: Instant,
 ) {
-    let due = pending.iter_mut().filter_map(|(number, pending)| {
-        let due = pending.due(network).filter(|due| *due <= now)?;
-        Some((due, *number, pending))
-    });
-    let mut due: Vec<_> = due.collect();
-    due.sort_by_key(|(due, number, _)| (*due, *number));
-    let room = MOST_ATTEMPTS.saturating_sub(attempts.len());
-    for (_, number, pending) in due.into_iter().take(room) {
-        let Some(way) = pending.connection.way(network) else {
+    for (&number, pending) in pending {
+        let is_due = pending.due(network).is_some_and(|due| due <= now);
+        let Some(way) = pending.connection.way(network).filter(|_| is_due) else {
             continue;
         };
-        let options = pending.connection.options(&way);
-        tracing::debug!("connecting with {options}");
-        pending.state = State::Attempts;
-        let fabrics = Arc::clone(fabrics);
+        pending.state = State::Asks;
+        let (fabrics, connection) = (Arc::clone(fabrics), pending.connection.clone());
         attempts.spawn(async move {
-            let attempt = tokio::task::spawn_blocking(move || attempt(&*fabrics, &options));
-            (number, way.nic.unwrap_or_default(), attempt.await)
+            let answer = fabrics.probe(&connection, &way).await;
+            (number, Ended::Probe(answer))
         });
     }
+}
+
+/// Gives the kernel the next connection, unless it is busy with one.
+fn connect_next(
+    pending: &mut BTreeMap<usize, Pending>,
+    attempts: &mut JoinSet<(usize, Ended)>,
+    fabrics: &Arc<impl Fabrics>,
+    network: &NetworkState,
+    connected: &BTreeSet<String>,
+) {
+    if (pending.values()).any(|pending| pending.state == State::Connects) {
+        return;
+    }
+    let answered = pending.iter_mut().filter_map(|(number, pending)| {
+        let State::Answered(since) = pending.state else {
+            return None;
+        };
+        let has_path = connected.contains(&pending.connection.subsystem);
+        let unlikely = pending.connection.unavailable;
+        let order = (has_path, pending.failures, unlikely, since, *number);
+        let Some(way) = pending.connection.way(network) else {
+            // The NIC has lost its address.
+            pending.state = State::Waits(since);
+            return None;
+        };
+        Some((order, pending, way))
+    });
+    let first = answered.min_by_key(|(order, ..)| *order);
+    let Some(((.., number), pending, way)) = first else {
+        return;
+    };
+    let options = pending.connection.options(&way);
+    tracing::debug!("connecting with {options}");
+    pending.state = State::Connects;
+    let fabrics = Arc::clone(fabrics);
+    attempts.spawn(async move {
+        let attempt = tokio::task::spawn_blocking(move || attempt(&*fabrics, &options));
+        let over = way.nic.unwrap_or_default();
+        (number, Ended::Attempt(attempt.await, over))
+    });
 }
 
 /// How long the caller waits, with what is there by now.
@@ -171,9 +217,9 @@ fn wait_limit(
     }
 }
 
-fn report_late(pending: &BTreeMap<usize, Pending>, network: &NetworkState, pace: Pace) {
+fn report_late(pending: &BTreeMap<usize, Pending>, pace: Pace) {
     for pending in pending.values() {
-        tracing::warn!("{}", pending.line(network));
+        tracing::warn!("{}", pending.line());
     }
     let minutes = pace.limit.as_secs() / 60;
     tracing::warn!(
@@ -183,27 +229,34 @@ fn report_late(pending: &BTreeMap<usize, Pending>, network: &NetworkState, pace:
 
 /// Logs the result of an attempt, and decides whether there is another one.
 fn note(
-    (number, over, result): Ended,
+    (number, ended): (usize, Ended),
     all: &mut BTreeMap<usize, Pending>,
     connected: &mut BTreeSet<String>,
     outcome: &mut Outcome,
-    network: &NetworkState,
 ) {
     let Some(pending) = all.get_mut(&number) else {
         return;
     };
     let connection = &pending.connection;
-    let refusal = match result {
-        Ok(Attempt::Connected) => {
+    let refusal = match ended {
+        Ended::Probe(Ok(())) => {
+            pending.state = State::Answered(Instant::now());
+            return;
+        }
+        Ended::Probe(Err(fault)) => Some(fault.into()),
+        Ended::Attempt(Ok(Attempt::Connected), over) => {
             tracing::info!("{connection} is connected over {over}");
             None
         }
-        Ok(Attempt::WasConnected) => {
+        Ended::Attempt(Ok(Attempt::WasConnected), _) => {
             tracing::info!("{connection} was connected already");
             None
         }
-        Ok(Attempt::Failed(refusal)) => Some(refusal),
-        Err(panicked) => Some(Refusal {
+        Ended::Attempt(Ok(Attempt::Failed(refusal)), _) => {
+            pending.failures += 1;
+            Some(refusal)
+        }
+        Ended::Attempt(Err(panicked), _) => Some(Refusal {
             cause: panicked.to_string(),
             remedy: "report this with the log",
             is_final: false,
@@ -219,7 +272,7 @@ fn note(
     pending.refusal = Some(refusal);
     pending.state = State::Waits(Instant::now() + pending.backoff.pause());
     if is_final {
-        pending.report_end(network);
+        pending.report_end();
         outcome.failed += 1;
         all.remove(&number);
     }
@@ -232,6 +285,7 @@ impl Pending {
             state: State::Waits(now),
             backoff: Backoff::new(pace.first, pace.longest),
             refusal: None,
+            failures: 0,
         }
     }
 
@@ -240,33 +294,33 @@ impl Pending {
     fn due(&self, network: &NetworkState) -> Option<Instant> {
         match self.state {
             State::Waits(due) => self.connection.way(network).map(|_| due),
-            State::Attempts => None,
+            State::Asks | State::Answered(_) | State::Connects => None,
         }
     }
 
-    fn line(&self, network: &NetworkState) -> String {
+    fn line(&self) -> String {
         let nic = self.connection.nic_in_words();
         let (cause, remedy) = match (&self.refusal, self.state) {
             (Some(refusal), _) => (refusal.cause.clone(), refusal.remedy),
-            (None, State::Attempts) => (
-                "the storage has not answered yet".to_owned(),
-                "look at the state of the storage and at the path to it",
-            ),
-            (None, State::Waits(_)) if self.connection.way(network).is_none() => (
+            (None, State::Waits(_)) => (
                 format!("{nic} has no address yet"),
                 "look whether the machine has this NIC, and whether its cable is plugged in",
             ),
-            (None, State::Waits(_)) => (
-                format!("{MOST_ATTEMPTS} other connections have no answer yet"),
+            (None, State::Asks | State::Connects) => (
+                "the storage has not answered yet".to_owned(),
                 "look at the state of the storage and at the path to it",
+            ),
+            (None, State::Answered(_)) => (
+                "the kernel is still busy with another connection".to_owned(),
+                "look at the state of the other storages that are not connected",
             ),
         };
         let connection = &self.connection;
         format!("{connection} is not connected over {nic}: {cause} -- {remedy}")
     }
 
-    fn report_end(&self, network: &NetworkState) {
-        let line = self.line(network);
+    fn report_end(&self) {
+        let line = self.line();
         match self.connection.unavailable {
             true => tracing::info!("{line}; the firmware could not reach it, either"),
             false => tracing::error!("{line}"),
@@ -275,4 +329,4 @@ impl Pending {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

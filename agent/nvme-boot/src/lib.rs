@@ -2,8 +2,9 @@
 //! describes the disks in a table for the operating system, which connects to them
 //! again.
 //!
-//! This crate connects the disks for NVMe/TCP and the table NBFT, without nvme-cli: it
-//! writes the options of each connection to /dev/nvme-fabrics.
+//! This crate does so for NVMe/TCP and the table NBFT, without nvme-cli: it writes the
+//! options of each connection to /dev/nvme-fabrics. Before that, it asks each storage itself
+//! whether it answers.
 
 mod attempt;
 mod connect;
@@ -11,10 +12,13 @@ mod connection;
 mod host_id;
 pub mod nbft;
 mod nics;
+pub mod nvme_tcp;
+mod probe;
 mod tables;
 
 pub use attempt::{Fabrics, FabricsDevice};
 pub use connect::{Outcome, Pace, connect_all};
-pub use connection::{Connection, connections};
+pub use connection::{Connection, Way, connections};
 pub use nics::firmware_nics;
+pub use probe::ProbeFault;
 pub use tables::{FirmwareTable, read_tables};

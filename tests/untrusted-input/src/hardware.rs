@@ -7,7 +7,7 @@ use landfall_inventory::lldp::{Frame, LldpParser, tlv};
 use landfall_inventory::{ata_identify, disk_query, memory, smbios, vpd};
 use landfall_nvme_boot::nbft::fixtures::correct_checksum;
 use landfall_nvme_boot::nbft::{LARGEST, Nbft};
-use landfall_nvme_boot::{FirmwareTable, connections, firmware_nics};
+use landfall_nvme_boot::{FirmwareTable, connections, firmware_nics, nvme_tcp};
 use landfall_parser_child::{Parser as _, Session};
 use landfall_sys::uevent::Uevent;
 
@@ -55,6 +55,21 @@ pub fn nvme_boot_table(data: &[u8]) {
             assert!(expected, "{options}");
         }
     }
+}
+
+/// Reads the answer of a storage to the first request of an NVMe/TCP connection, as it
+/// arrives byte by byte: what has been decided stays so.
+pub fn nvme_tcp_answer(data: &[u8]) {
+    let data = &data[..data.len().min(nvme_tcp::INITIALIZE)];
+    let mut decided = None;
+    for length in 0..=data.len() {
+        let answer = nvme_tcp::answer(&data[..length]);
+        assert!(decided.is_none() || answer == decided, "{answer:?}");
+        decided = answer;
+    }
+    assert!(decided.is_some() || data.len() < 10, "{data:?}");
+    let is_answer = data.len() >= 8 && data[0] == 1;
+    assert_eq!(decided == Some(Ok(())), is_answer);
 }
 
 /// Reads a page of a SCSI disk's vital product data.

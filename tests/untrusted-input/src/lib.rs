@@ -31,7 +31,9 @@ pub use disk::{
     unpack,
 };
 pub use handover::{bls_entry, efi, grub_choice, grub_console, grub_environment, platform_table};
-pub use hardware::{ata_identify, lldp, nvme_boot_table, root_device_hint, smbios, uevent, vpd};
+pub use hardware::{
+    ata_identify, lldp, nvme_boot_table, nvme_tcp_answer, root_device_hint, smbios, uevent, vpd,
+};
 pub use host_manifests::{bare_metal_hosts, openshift_install_config};
 pub use image_service::{base_image, http_range};
 pub use installation::{install_config, stream_metadata};

@@ -56,6 +56,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("newc", newc),
     ("nmstate", nmstate),
     ("nvme_boot_table", nvme_boot_table),
+    ("nvme_tcp_answer", nvme_tcp_answer),
     ("openshift_install_config", openshift_install_config),
     ("parser_answer", parser_answer),
     ("pem_file", pem_file),

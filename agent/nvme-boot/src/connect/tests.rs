@@ -1,4 +1,5 @@
-use std::io;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,7 +9,10 @@ use landfall_network::{AddressOrigin, lab};
 use nix::errno::Errno;
 
 use super::*;
+use crate::connection::Way;
 use crate::nbft::Hfi;
+use crate::nvme_tcp::INITIALIZE;
+use crate::probe::probe;
 
 const PACE: Pace = Pace {
     first: Duration::from_secs(1),
@@ -18,16 +22,27 @@ const PACE: Pace = Pace {
     limit: Duration::from_secs(100),
 };
 
-/// Fails as often as it says for each subsystem.
+/// Every storage answers the agent. The kernel fails as often as it says for each
+/// subsystem.
 #[derive(Default)]
 struct Scripted {
     failures: Mutex<Vec<(&'static str, usize, Errno)>>,
     calls: AtomicUsize,
+    /// Subsystem and address of each call.
+    order: Mutex<Vec<String>>,
 }
 
 impl Fabrics for Scripted {
+    async fn probe(&self, _: &Connection, _: &Way) -> Result<(), ProbeFault> {
+        Ok(())
+    }
+
     fn connect(&self, options: &str) -> io::Result<()> {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        let value = |name| options.split(',').find_map(|o| o.strip_prefix(name));
+        let place = [value("nqn="), value("traddr=")];
+        let place: Vec<&str> = place.into_iter().flatten().collect();
+        self.order.lock().unwrap().push(place.join(" at "));
         let mut failures = self.failures.lock().unwrap();
         let entry = failures
             .iter_mut()
@@ -51,7 +66,7 @@ impl Fabrics for Scripted {
     }
 }
 
-fn connection(name: &str) -> Connection {
+pub(crate) fn connection(name: &str) -> Connection {
     Connection {
         subsystem: name.to_owned(),
         address: [192, 0, 2, 9].into(),
@@ -183,18 +198,67 @@ async fn a_further_path_gets_less_time() {
     assert!((10..=18).contains(&late), "{late}");
 }
 
-/// Holds each attempt until it is released, except for the subsystem `good`.
-#[derive(Default)]
-struct Holding {
-    released: AtomicBool,
-    good: AtomicBool,
-    held: AtomicUsize,
+/// All have answered the agent when the kernel has made the first connection.
+#[tokio::test(start_paused = true)]
+async fn a_first_path_precedes_a_further_one_and_a_failure_gives_way() {
+    let mut second = connection("a");
+    second.address = [192, 0, 2, 10].into();
+    let mut known = connection("c");
+    known.unavailable = true;
+    let (_sender, network) = watch::channel(online());
+    let fabrics = Arc::new(Scripted {
+        failures: Mutex::new(vec![("d", 1, Errno::EIO)]),
+        ..Scripted::default()
+    });
+    let connections = ["d", "a", "b"].map(connection);
+    let connections = [connections.to_vec(), vec![second, known]].concat();
+    let outcome = connect_all(connections, network, Arc::clone(&fabrics), PACE, || ()).await;
+    assert_eq!((outcome.connected, outcome.failed), (5, 0));
+    let order = fabrics.order.lock().unwrap();
+    let names = [
+        "d at 192.0.2.9",
+        "a at 192.0.2.9",
+        "b at 192.0.2.9",
+        "c at 192.0.2.9",
+        "a at 192.0.2.10",
+        "d at 192.0.2.9",
+    ];
+    assert_eq!(*order, names);
 }
 
-impl Fabrics for Holding {
+/// For the tests in real time.
+const QUICK: Pace = Pace {
+    first: Duration::from_millis(10),
+    longest: Duration::from_millis(10),
+    wait: Duration::from_millis(200),
+    wait_for_paths: Duration::from_millis(200),
+    limit: Duration::from_millis(600),
+};
+
+/// A kernel that makes one connection at a time. The subsystem `hung` keeps it busy until it
+/// is released.
+#[derive(Default)]
+struct Serial {
+    mutex: Mutex<()>,
+    /// Whether the storages are asked over the network.
+    asks: bool,
+    released: AtomicBool,
+    held: AtomicUsize,
+    good: Mutex<Option<std::time::Instant>>,
+}
+
+impl Fabrics for Serial {
+    async fn probe(&self, connection: &Connection, way: &Way) -> Result<(), ProbeFault> {
+        match self.asks {
+            true => probe(connection, way).await,
+            false => Ok(()),
+        }
+    }
+
     fn connect(&self, options: &str) -> io::Result<()> {
+        let _guard = self.mutex.lock().unwrap();
         if options.contains("nqn=good,") {
-            self.good.store(true, Ordering::Relaxed);
+            *self.good.lock().unwrap() = Some(std::time::Instant::now());
             return Ok(());
         }
         self.held.fetch_add(1, Ordering::Relaxed);
@@ -213,41 +277,81 @@ impl Fabrics for Holding {
     }
 }
 
-/// A storage that accepts connections and stays silent: the kernel waits a minute. This
-/// test runs in real time.
+/// Runs until the end, and then releases the kernel: otherwise the runtime never ends.
+async fn run_serial(
+    connections: Vec<Connection>,
+    network: NetworkState,
+    fabrics: &Arc<Serial>,
+    pace: Pace,
+) -> (Outcome, Option<Duration>) {
+    let (_sender, network) = watch::channel(network);
+    let (began, mut late) = (Instant::now(), None);
+    let all = connect_all(connections, network, Arc::clone(fabrics), pace, || {
+        late = Some(began.elapsed());
+    });
+    let ended = tokio::time::timeout(Duration::from_secs(20), all).await;
+    fabrics.released.store(true, Ordering::Relaxed);
+    (ended.unwrap(), late)
+}
+
+/// A storage that becomes silent after its answer to the agent: the kernel waits a minute.
 #[tokio::test]
-async fn attempts_that_hang_delay_neither_the_others_nor_the_boot() {
-    const PACE: Pace = Pace {
-        first: Duration::from_millis(10),
-        longest: Duration::from_millis(10),
-        wait: Duration::from_millis(200),
-        wait_for_paths: Duration::from_millis(200),
-        limit: Duration::from_millis(600),
-    };
-    let (_sender, network) = watch::channel(online());
-    for (hung, good, held) in [(MOST_ATTEMPTS - 1, true, 15), (20, false, MOST_ATTEMPTS)] {
-        let mut connections = vec![connection("hung"); hung];
-        connections.push(connection("good"));
-        let fabrics = Arc::new(Holding::default());
-        let (began, mut late) = (Instant::now(), None);
-        let all = connect_all(
-            connections,
-            network.clone(),
-            Arc::clone(&fabrics),
-            PACE,
-            || late = Some((began.elapsed(), fabrics.good.load(Ordering::Relaxed))),
-        );
-        let ended = tokio::time::timeout(Duration::from_secs(20), all).await;
-        let took = began.elapsed();
-        // Without it the runtime never ends.
-        fabrics.released.store(true, Ordering::Relaxed);
-        let outcome = ended.unwrap();
-        assert_eq!(outcome.connected, usize::from(good));
-        assert_eq!(outcome.failed, hung + usize::from(!good));
-        assert_eq!(fabrics.held.load(Ordering::Relaxed), held);
-        let (late, was_good) = late.unwrap();
-        assert_eq!(was_good, good);
-        assert!(late >= PACE.wait && late < PACE.limit, "{late:?}");
-        assert!(took >= PACE.limit, "{took:?}");
+async fn a_kernel_that_hangs_delays_neither_the_boot_nor_the_end() {
+    let fabrics = Arc::new(Serial::default());
+    let began = Instant::now();
+    let connections = vec![connection("hung"), connection("good")];
+    let (outcome, late) = run_serial(connections, online(), &fabrics, QUICK).await;
+    let took = began.elapsed();
+    assert_eq!((outcome.connected, outcome.failed), (0, 2));
+    assert_eq!(fabrics.held.load(Ordering::Relaxed), 1);
+    let late = late.unwrap();
+    assert!(late >= QUICK.wait && late < QUICK.limit, "{late:?}");
+    assert!(took >= QUICK.limit, "{took:?}");
+}
+
+/// A storage that accepts TCP connections. It answers the request of an NVMe/TCP host, or
+/// stays silent.
+fn storage(answers: bool) -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    if answers {
+        let listener = listener.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; INITIALIZE]).unwrap();
+            let mut answer = [0; INITIALIZE];
+            (answer[0], answer[2], answer[4]) = (1, 128, 128);
+            stream.write_all(&answer).unwrap();
+        });
     }
+    (listener, address)
+}
+
+#[tokio::test]
+async fn silent_storages_do_not_keep_the_kernel_from_a_good_one() {
+    let mut state = online();
+    state.nics[0].name = "lo".to_owned();
+    state.nics[0].addresses = vec![lab::address("127.0.0.1/8", AddressOrigin::Foreign)];
+    let storages = [storage(false), storage(false), storage(true)];
+    let names = ["hung", "hung", "good"];
+    let connections = storages.iter().zip(names).map(|((_, address), name)| {
+        let mut connection = connection(name);
+        (connection.address, connection.port) = (address.ip(), address.port());
+        connection.nic.address = Some(address.ip());
+        connection
+    });
+    let fabrics = Arc::new(Serial {
+        asks: true,
+        ..Serial::default()
+    });
+    let pace = Pace {
+        limit: Duration::from_secs(2),
+        ..QUICK
+    };
+    let began = std::time::Instant::now();
+    let (outcome, _) = run_serial(connections.collect(), state, &fabrics, pace).await;
+    assert_eq!((outcome.connected, outcome.failed), (1, 2));
+    let good = fabrics.good.lock().unwrap().unwrap() - began;
+    assert!(good < pace.limit, "{good:?}");
+    assert_eq!(fabrics.held.load(Ordering::Relaxed), 0);
 }
