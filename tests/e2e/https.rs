@@ -307,8 +307,8 @@ fn https_unknown_authority_of_the_service() {
     });
 }
 
-/// The hardware clock of the host is at 2025, and the certificate of Ironic is valid from
-/// 2026. The agent cannot correct the clock, because the service has the same fault.
+/// The hardware clock of the host is at 2025, and the certificate of Ironic is valid
+/// from 2026. The agent cannot correct the clock, because the service has the same fault.
 #[test]
 fn https_with_a_wrong_clock_that_stays() {
     host_test("https_with_a_wrong_clock_that_stays", async |lab| {

@@ -22,9 +22,9 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// The config is not of spec 3. This is only a warning, because an old image accepts spec
-/// 2. With a current image the installation succeeds, but Ignition stops the first boot
-/// of the installed system. Write the config in spec 3.
+/// The config is not of spec 3. This is only a warning, because an old image accepts
+/// spec 2. With a current image the installation succeeds, but Ignition stops the first
+/// boot of the installed system. Write the config in spec 3.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "Ignition config: {0}; only images from before OpenShift 4.6 accept spec 2, in any other image Ignition stops the first boot (unsupported config version) -- write the config in spec 3"

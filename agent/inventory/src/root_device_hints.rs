@@ -137,8 +137,9 @@ impl RootDeviceHints {
         Ok(false)
     }
 
-    /// The properties of the device that do not match, as text; `None` if all match. The
-    /// text contains all of them, so that an operator need not correct one hint per boot.
+    /// The properties of the device that do not match, as text; `None` if all match.
+    /// The text contains all of them, so that an operator can correct all hints before
+    /// the next boot.
     ///
     /// # Errors
     /// If a hint cannot be compared with the device's value and all hints before it

@@ -280,8 +280,9 @@ mod tests {
         assert!(!is_final(outcome_of(None, true, &neither)));
     }
 
-    /// The kernel also returns EINVAL if the storage accepts and then closes the
-    /// connection: the option for the NIC stays.
+    /// The kernel also returns EINVAL if the storage accepts the connection and then
+    /// closes it. So EINVAL does not prove that the kernel lacks the option for the
+    /// NIC.
     #[test]
     fn a_kernel_that_knows_the_nic_always_gets_it() {
         assert!(!is_final(outcome(&[(ALL, Some(Errno::EINVAL))])));

@@ -9,8 +9,9 @@
 //! precedes a further one, and a connection that the kernel could not make gives way to the
 //! others.
 //!
-//! The kernel may still need up to a minute, if a storage becomes silent after this answer.
-//! So its attempt has a thread, and the time limits do not depend on it.
+//! The kernel may still need up to a minute if a storage answers the agent and then
+//! becomes silent. So each attempt has a thread of its own, and the time limits do not
+//! wait for this thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

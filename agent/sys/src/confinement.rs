@@ -130,8 +130,9 @@ fn drop_to_nobody() -> nix::Result<()> {
 fn drop_capabilities() -> nix::Result<()> {
     /// `_LINUX_CAPABILITY_VERSION_3` of <linux/capability.h>.
     const VERSION: u32 = 0x2008_0522;
-    // The header has the version and the thread (0 is this one). The sets are two times
-    // three sets of 32 bits.
+    // The header has the version and the thread (0 is this one). There are three sets
+    // of capabilities with 64 bits each. The call takes them as six words: the low
+    // halves of all three, then the high halves.
     let header = [VERSION, 0];
     let sets = [0_u32; 6];
     // SAFETY: both arrays have the layout that this version of the call reads, and outlive

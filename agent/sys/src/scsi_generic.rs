@@ -116,10 +116,10 @@ pub fn send(device: &File, command: &[u8], data: Data<'_>, timeout: Duration) ->
         duration_ms: 0,
         info: 0,
     };
-    // SAFETY: the descriptor is open for the whole call. Command, data and sense
-    // are borrowed until after it and have the lengths in the header. The kernel
-    // only reads the command and the data that `direction` sends to the device. It
-    // writes no further than the two limits.
+    // SAFETY: the descriptor is open for the whole call. Command, data and sense stay
+    // borrowed until the call has returned, and have the lengths that the header gives.
+    // The kernel only reads the command and the data that `direction` sends to the
+    // device. It writes at most the given lengths of data and sense.
     unsafe { raw::sg_io(device.as_raw_fd(), &raw mut header) }?;
     let residual = usize::try_from(header.residual).unwrap_or(0);
     let sense_length = usize::from(header.sense_length).min(SENSE_LENGTH);

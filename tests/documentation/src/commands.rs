@@ -100,9 +100,9 @@ pub fn runs(block: &Block) -> bool {
     })
 }
 
-/// The commands of a program in a block, each with its arguments only, without the rest
-/// of a pipe, redirections and comments. A command with `...` is left out, because
-/// `...` stands for some arguments.
+/// The calls of a program in a block, with their arguments, but without redirections,
+/// comments, and what follows a pipe. Leaves out a call with `...`, because `...`
+/// stands for arguments that are not shown.
 pub fn commands_of(block: &Block, program: &str) -> Vec<String> {
     let program = format!("{program} ");
     let lines = command_lines(block);

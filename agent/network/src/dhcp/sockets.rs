@@ -74,8 +74,8 @@ impl Unicast {
         )?;
         setsockopt(&fd, sockopt::ReuseAddr, &true)?;
         setsockopt(&fd, sockopt::Broadcast, &true)?;
-        // Binds to the device by name, as the kernel requires. Several interfaces
-        // may share a network, and the lease belongs to this one.
+        // Binds to the device by name, as the kernel requires. Several interfaces may
+        // be on the same network, and the lease belongs to this interface.
         setsockopt(&fd, sockopt::BindToDevice, &settings.name.clone().into())?;
         let local = SockaddrIn::from(SocketAddrV4::new(address, CLIENT_PORT));
         bind(fd.as_raw_fd(), &local)?;

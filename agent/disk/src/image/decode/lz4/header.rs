@@ -19,7 +19,8 @@ pub(super) enum Magic {
 /// The reason why a frame with this beginning cannot be unpacked.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnknownFrame {
-    /// Old versions of lz4 and the Linux kernel use this format, which has no checksums.
+    /// The Linux kernel and old versions of lz4 use this format, which has no
+    /// checksums.
     #[error("the file has the legacy lz4 format: compress it without the option -l of lz4")]
     Legacy,
     /// The file begins like an lz4 file, but is not an lz4 file. Compare its digest,
