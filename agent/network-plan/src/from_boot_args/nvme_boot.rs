@@ -189,7 +189,8 @@ mod tests {
         for line in ["ip=off", "ip=eth7:dhcp", "ip=192.0.2.99:::24:::none"] {
             let found = lines(line, &[with_gateway()]);
             for expected in [
-                format!("{ADDRESS}, gateway 192.0.2.1, DNS 192.0.2.53"),
+                format!("{ADDRESS}, 0.0.0.0/0 via 192.0.2.1, DNS 192.0.2.53"),
+                "rule: priority 30001 from 192.0.2.15/32 table 4420".to_owned(),
                 "the NIC with MAC 00:53:00:ab:00:01: IPv6 off".to_owned(),
             ] {
                 assert!(found.contains(&expected), "{line}: {expected}: {found:#?}");

@@ -1,10 +1,10 @@
-//! Keeps the gateway of a storage network on a NIC that also requests a lease or
-//! accepts router advertisements.
+//! Keeps the gateway of a storage network out of the way of other gateways.
 //!
-//! A gateway of the plan would replace the gateway of the lease, and Ironic may be
-//! reachable only through the latter. Without the gateway of the plan, the storage may
-//! be unreachable. So each gateway has a routing table of its own. The kernel chooses
-//! the table by the source address, which connections to the storage have.
+//! A default route through the storage network would take precedence over the gateway of
+//! a lease, or over that of a NIC with a higher index. Ironic may be reachable only
+//! through one of these. Without the gateway of the storage network, the storage may be
+//! unreachable. So each gateway has a routing table of its own. The kernel chooses the
+//! table by the source address, which connections to the storage have.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,17 +19,13 @@ const TABLES: u32 = 4420;
 const PRIORITY: u32 = 30_000;
 const MAIN_TABLE: u32 = 254;
 /// The metric of the same gateway for all other packets. It is larger than the metrics
-/// of leases and router advertisements, so the gateway has an effect only if there is
-/// no lease and no router advertisement.
+/// of all other default routes, so the gateway has an effect only if there is no other
+/// gateway.
 const LAST_METRIC: u32 = 20_000;
 
-/// Limits the gateway to packets from the static addresses while DHCP or router
-/// advertisements offer another gateway. Does nothing if the family has only static
-/// addresses.
+/// Limits the gateway to packets from the static addresses while DHCP, router
+/// advertisements or another interface offer another gateway.
 pub(super) fn limit_to_static_addresses(ip: &mut IpPlan, rules: &mut Vec<RouteRule>) {
-    if !ip.method.is_automatic() {
-        return;
-    }
     let Some(gateway) = ip.gateway.take_if(|_| !ip.addresses.is_empty()) else {
         return;
     };
@@ -91,10 +87,6 @@ mod tests {
     #[test]
     fn a_lease_and_the_storage_have_a_gateway_each() {
         let mut rules = Vec::new();
-        let mut fixed = with_gateway(Method::Manual, "192.0.2.15/24", "192.0.2.1");
-        limit_to_static_addresses(&mut fixed, &mut rules);
-        assert!(fixed.gateway.is_some() && fixed.routes.is_empty() && rules.is_empty());
-
         let mut ipv4 = with_gateway(Method::Auto, "192.0.2.15/24", "192.0.2.1");
         let mut ipv6 = with_gateway(Method::Auto, "2001:db8::15/64", "2001:db8::1");
         limit_to_static_addresses(&mut ipv4, &mut rules);
