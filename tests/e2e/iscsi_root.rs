@@ -2,9 +2,9 @@
 //! firmware: it connects the target and leaves a table of it (iBFT) for the operating system,
 //! in the memory of a BIOS or among the ACPI tables of UEFI.
 //!
-//! The agent installs an image on the target. Then iPXE reads the disk, GRUB reads it through
-//! the firmware, and the initramfs has dracut's scripts and open-iscsi. It gets the arguments
-//! that the agent has given to the system, and no others.
+//! The agent installs an image on the target. Then iPXE reads the disk, and GRUB reads the
+//! disk through the firmware. The initramfs has dracut's scripts and open-iscsi, and gets
+//! only the arguments that the agent has given to the installed system.
 
 use anyhow::{Result, ensure};
 use axum::body::Bytes;

@@ -14,7 +14,7 @@ pub trait Fabrics: Send + Sync + 'static {
     /// Asks the storage whether it answers, without the kernel's driver.
     ///
     /// # Errors
-    /// The reason why it is of no use to connect now.
+    /// The reason why the kernel cannot connect now.
     fn probe(
         &self,
         connection: &Connection,
@@ -24,7 +24,7 @@ pub trait Fabrics: Send + Sync + 'static {
     /// Connects. Blocks until the controller is ready, or until the kernel gives up.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The error of the kernel.
     fn connect(&self, options: &str) -> io::Result<()>;
 
     /// The options that the kernel knows, as it lists them: `transport=%s,traddr=%s,...`.
@@ -47,7 +47,8 @@ const LONGEST_LIST: u64 = 4096;
 impl FabricsDevice {
     /// Loads the driver. False if this kernel or this ramdisk does not have it.
     pub fn load_driver() -> bool {
-        // No device announces it, so nothing else loads it. It brings nvme-fabrics.
+        // No device announces this driver, so nothing else loads it. The kernel loads
+        // nvme-fabrics with it.
         landfall_init::modprobe(&"nvme_tcp".into());
         Self.has_driver()
     }

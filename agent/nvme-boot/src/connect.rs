@@ -2,12 +2,12 @@
 //! limit has expired.
 //!
 //! The kernel makes one connection at a time (`nvmf_dev_mutex` in
-//! drivers/nvme/host/fabrics.c), and a storage that does not answer holds up the others: for
-//! 3 s if it does not accept a TCP connection, 10 s if it accepts one and stays silent. So
-//! the agent first asks all storages at the same time whether they answer ([`crate::probe`]).
-//! Only those that do go to the kernel, one after the other. The first path to a subsystem
-//! precedes a further one, and a connection that the kernel could not make gives way to the
-//! others.
+//! drivers/nvme/host/fabrics.c). A storage that does not answer delays the others: for 3 s
+//! if it does not accept a TCP connection, for 10 s if it accepts one and stays silent. So
+//! the agent first asks all storages at the same time whether they answer
+//! ([`crate::probe`]). Only storages that have answered go to the kernel, one after the
+//! other. The first path to each subsystem takes precedence over further paths, and a
+//! connection that the kernel could not make comes after the other connections.
 //!
 //! The kernel may still need up to a minute if a storage answers the agent and then
 //! becomes silent. So each attempt has a thread of its own, and the time limits do not
@@ -74,7 +74,7 @@ enum State {
 /// A part of an attempt that has ended.
 enum Ended {
     Probe(Result<(), ProbeFault>),
-    /// The kernel's, and the NIC.
+    /// The result of the kernel's attempt, and the NIC.
     Attempt(Result<Attempt, tokio::task::JoinError>, String),
 }
 
@@ -82,8 +82,8 @@ enum Ended {
 /// has waited long enough for the missing connections; the attempts continue after
 /// that.
 ///
-/// A connection is tried when its NIC has an address, and again after a pause with jitter.
-/// All storages are asked at the same time: the caller limits the number of connections.
+/// Tries a connection when its NIC has an address, and retries after a pause with
+/// jitter. Asks all storages at the same time, so the caller limits their number.
 pub async fn connect_all(
     connections: Vec<Connection>,
     mut network: watch::Receiver<NetworkState>,

@@ -1,9 +1,9 @@
 //! Asks a storage over the network whether it is an NVMe/TCP target that answers.
 //!
-//! The kernel makes one connection at a time, so a storage that does not answer holds up
-//! the others. This question costs the others nothing. It goes the way that the kernel's
-//! connection would go, and waits as long as the kernel: what the kernel can connect is not
-//! rejected here.
+//! The kernel makes one connection at a time, so a storage that does not answer delays the
+//! others. This request delays nobody. It uses the NIC and the source address of the
+//! kernel's connection, and has the time limits of the kernel, so that it rejects no
+//! storage that the kernel can connect.
 
 use std::io;
 use std::net::SocketAddr;
@@ -74,7 +74,7 @@ async fn ask(mut stream: TcpStream, request: [u8; INITIALIZE]) -> Result<(), Pro
         .map_err(ProbeFault::Broken)?;
     let (mut buffer, mut filled) = ([0; INITIALIZE], 0);
     loop {
-        // A few bytes decide, so there is always room for more.
+        // The first ten bytes decide, so the buffer is never full.
         let read = stream.read(&mut buffer[filled..]).await;
         match read.map_err(ProbeFault::Broken)? {
             0 => return Err(ProbeFault::Closed),

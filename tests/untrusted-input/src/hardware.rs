@@ -58,7 +58,7 @@ pub fn nvme_boot_table(data: &[u8]) {
 }
 
 /// Reads the answer of a storage to the first request of an NVMe/TCP connection, as it
-/// arrives byte by byte: what has been decided stays so.
+/// arrives byte by byte. Further bytes must not change the result.
 pub fn nvme_tcp_answer(data: &[u8]) {
     let data = &data[..data.len().min(nvme_tcp::INITIALIZE)];
     let mut decided = None;
