@@ -100,8 +100,8 @@ pub(crate) struct OpenPaths {
     written: Written,
     /// How long the agent waits for a path that cannot be read.
     wait_limit: Duration,
-    /// Whether the agent has already waited for the whole of `patience` once. It does
-    /// not wait again, because a failed step makes further requests.
+    /// Whether the agent has already waited for the whole `wait_limit` once. It does not
+    /// wait again, because a failed step makes further requests.
     has_waited: AtomicBool,
     /// Other disks that have the same world-wide name as this disk.
     namesakes: Vec<PathBuf>,

@@ -33,8 +33,8 @@ use crate::tables::gpt::{BIOS_BOOT, Partition, Table};
 use crate::tables::kept_partitions::KeptPartitions;
 use crate::tables::mbr;
 
-/// How many times the agent retries the removal of a partition from the kernel while
-/// another program has the partition open.
+/// How long the agent retries the removal of a partition from the kernel while another
+/// program has the partition open.
 const HIDE_LIMIT: Duration = Duration::from_secs(10);
 const HIDE_PAUSE: Duration = Duration::from_millis(100);
 
