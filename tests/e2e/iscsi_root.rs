@@ -103,10 +103,7 @@ async fn install_and_start(lab: &Lab, firmware: Firmware) -> Result<()> {
     site.machine = diskless(&site.machine);
     let tftp = match firmware {
         Firmware::Bios => None,
-        Firmware::Uefi => Some(TftpFile {
-            root: media::ipxe_folder(lab)?,
-            file: media::IPXE_FILE.to_owned(),
-        }),
+        Firmware::Uefi => Some(media::ipxe_over_tftp(lab)?),
     };
     let services = site.serve(lab).await?;
     let server = dhcp(lab, tftp.as_ref(), INSTALL).await?;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use axum::body::Bytes;
 
 use crate::artifacts;
+use crate::dhcp_server::TftpFile;
 use crate::image_server::{Behaviour, ServedFile};
 use crate::lab::Lab;
 use crate::program;
@@ -170,13 +171,16 @@ pub const IPXE: &str = "/usr/lib/ipxe/snponly.efi";
 /// The name of that build on the TFTP server.
 pub const IPXE_FILE: &str = "snponly.efi";
 
-/// A folder that contains only iPXE for UEFI.
-pub fn ipxe_folder(lab: &Lab) -> Result<PathBuf> {
-    let folder = lab.path("tftp");
-    std::fs::create_dir(&folder)?;
-    std::fs::copy(IPXE, folder.join(IPXE_FILE))
+/// iPXE for UEFI, alone in the folder of a TFTP server.
+pub fn ipxe_over_tftp(lab: &Lab) -> Result<TftpFile> {
+    let root = lab.path("tftp");
+    std::fs::create_dir(&root)?;
+    std::fs::copy(IPXE, root.join(IPXE_FILE))
         .with_context(|| format!("copying {IPXE} (package ipxe)"))?;
-    Ok(folder)
+    Ok(TftpFile {
+        root,
+        file: IPXE_FILE.to_owned(),
+    })
 }
 
 /// The archive that `landfall-image hosts` makes with these options.

@@ -121,13 +121,8 @@ impl Plan {
         let script = Some(format!("{base}/boot.ipxe"));
         let (boot, network_boot) = match (self.way, self.firmware) {
             (Way::IpxeChained, _) => {
-                let root = media::ipxe_folder(lab)?;
-                let efi_file = Some(TftpFile {
-                    root,
-                    file: media::IPXE_FILE.to_owned(),
-                });
                 let network_boot = NetworkBoot {
-                    efi_file,
+                    efi_file: Some(media::ipxe_over_tftp(lab)?),
                     ipxe_script: script,
                     ..NetworkBoot::default()
                 };
