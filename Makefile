@@ -1,5 +1,4 @@
-# make            what can be made
-# Everything here is a thin call of cargo or of a script; nothing is hidden.
+# `make` lists the targets. Each target is a short list of commands.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,24 +9,24 @@ agent := $(target_dir)/release/landfall-agent
 builder := $(target_dir)/debug/landfall-image
 release_builder := $(target_dir)/release/landfall-image
 
-# A test that cannot run on this machine fails. Otherwise it would only print the reason,
-# which cargo hides because the test passes. LANDFALL_TESTS_REQUIRED=0 skips these tests.
+# A test that cannot run on this machine fails. If it passed instead, cargo would hide the
+# reason that the test prints. LANDFALL_TESTS_REQUIRED=0 skips such tests.
 export LANDFALL_TESTS_REQUIRED ?= 1
 
-# All tests with these packages and features: with others, cargo would compile the same
-# crates again.
+# The packages and features for tests, the same in all commands where possible: with other
+# features, cargo would compile the same crates again.
 tests := --workspace --features landfall-image/controller
-# How cargo builds the builder. With $(tests) it takes longer, but then no crate is
-# compiled a second time for the tests.
+# The packages and features for building landfall-image. With "build_builder=$(tests)"
+# this build takes longer, but then cargo compiles no crate a second time for the tests.
 build_builder ?= -p landfall-image
 
 aarch64_options := --arch aarch64 --agent out/aarch64/landfall-agent --kernel-deb out/aarch64/packages/linux-image-*.deb \
   --loader-dir out/aarch64/system
 
-# Builds a program that names its crates in a section of its own, for `cargo audit bin`.
+# Builds a program with the list of its crates in an ELF section, for `cargo audit bin`.
 auditable_build := tests/auditable.sh build --release
 
-# Of the tests that boot guests, so many run at a time: tests/src/guest_slots.rs says why.
+# How many tests that boot guests run at the same time (reason: tests/src/guest_slots.rs).
 guests := $(shell echo $$(($$(nproc) * 3 / 2)))
 
 ARCH ?= x86_64
@@ -43,8 +42,9 @@ ORACLE_LINES ?= 10000
 RUNS ?= 5
 AGENTS ?= 50
 RELEASE_NAMES ?= centos9-master debian-master
-# The firmware is in non-free-firmware, which few build machines have in their sources, and the
-# tests boot no card that needs it. A release for servers: "--module-set server --firmware debian".
+# Debian's firmware packages are in non-free-firmware. Few build machines have that
+# component in their APT sources, and the tests use no card that needs firmware. A release
+# for servers: "--module-set server --firmware debian".
 RELEASE_OPTIONS ?= --module-set server --allow-missing-firmware
 
 .PHONY: help setup setup-build setup-demo setup-lab demo-image build aarch64 live-agent live-system container-host image peer peers dracut installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-hardware test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
@@ -64,7 +64,8 @@ help: ## Show this help
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
 	@echo '  make fuzz-minimise FUZZ_TARGETS="NAME ..."  (default: all)'
 
-# What a target installs is what it needs itself: the packages of the tests bring services.
+# A target installs only the packages that it needs itself, because packages that only the
+# tests need install system services.
 setup: ## Install missing Debian packages, download kernels and Ignition (tests/setup.sh)
 	tests/setup.sh
 
@@ -84,7 +85,7 @@ build: setup-build ## The agent (release, static), the builder, a ramdisk with i
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/linux-image-*.deb -o out/pxe --force
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/generic/linux-image-*.deb -o out/pxe-generic --force
 
-# With Debian's cross compiler, in a root file system of its own (docs/aarch64.md).
+# Compiles with Debian's cross compiler in a separate root file system (docs/aarch64.md).
 aarch64: setup ## Agent, ISO, PXE tree and test image for aarch64 hosts: out/aarch64
 	tests/aarch64/build.sh -o out/aarch64
 	tests/coreos-image/build.sh --kernel-deb out/aarch64/packages/linux-image-*.deb \
@@ -93,8 +94,8 @@ aarch64: setup ## Agent, ISO, PXE tree and test image for aarch64 hosts: out/aar
 	$(builder) iso $(aarch64_options) -o out/aarch64/landfall.iso --force
 	$(builder) pxe $(aarch64_options) -o out/aarch64/pxe --force
 
-# Before the ramdisk's agent where both are made: they share a name in cargo's
-# folder, and the last one stays.
+# Where a target builds both agents, this one comes first: both binaries have the same
+# path in cargo's target folder, and the later build overwrites the earlier one.
 live-agent: ## The agent for a live system, with D-Bus: out/live-system/landfall-agent
 	$(auditable_build) -p landfall-agent --features live-system
 	mkdir -p out/live-system
@@ -145,14 +146,14 @@ kube-apiserver: ## A real kube-apiserver and etcd from Debian's source, built on
 	nice -n 19 tests/kubernetes/build.sh -o out/kubernetes
 	tests/kubernetes/kubectl.sh -o out/kubernetes
 
-# That of a machine in rescue, into which its user logs in.
+# The ramdisk of a machine in rescue mode, into which its user logs in.
 rescue: setup build ## The ramdisk with the rescue layer: out/rescue
 	mkdir -p out/rescue
 	$(builder) initramfs --agent $(agent) --kernel-deb out/packages/linux-image-*.deb \
 	  --rescue-layer -o out/rescue/initrd.img --force
 
-# The agent for live systems first: both agents share a name in cargo's folder. The
-# command is kept for the test that runs it again.
+# The agent for live systems is built first: both agents have the same path in cargo's
+# target folder. out/release.command keeps the command for the test that runs it again.
 release: setup live-agent build ## All files that sites and platforms fetch: out/release
 	$(auditable_build) -p landfall-image --features controller
 	tests/release/packages.sh -o out/release-packages
@@ -172,7 +173,7 @@ lab: build demo-image ironic ## Ironic, a BMC and a virtual host, to play with
 	@echo 'compiling the lab, without output: about two minutes the first time'
 	cargo run -q -p landfall-ironic-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
-# In that order: the stages are measured with the image that `--prepare` makes.
+# The order matters: the benchmark `stages` uses the image that `--prepare` makes.
 bench: setup build image peers dracut kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-bench -- --prepare
 	cargo bench -q -p landfall-disk --bench stages
@@ -181,7 +182,7 @@ bench: setup build image peers dracut kube-apiserver ## Measure run times and pr
 	cargo run -q -p landfall-bench -- --runs $(RUNS)
 	cargo run -q -p landfall-kubernetes-tests --bin controller-bench
 
-# All agents run at once, at low priority. 50 take 1 GB of disk and 1 GB of memory.
+# All agents run at once, at low priority. 50 agents need 1 GB of disk and 1 GB of memory.
 endurance: setup ironic ## Many agents under the real Ironic, with all its troubles, and a compressed day
 	$(auditable_build) -p landfall-agent
 	nice -n 10 cargo run -q -p landfall-ironic-tests --bin endurance -- --agents $(AGENTS) --day
@@ -190,9 +191,9 @@ test: test-unit test-e2e test-ironic-gates ## The tests that every change must p
 
 test-all: test-unit test-slow-clients fuzz nm-oracle test-coreos-media test-controller test-e2e-all test-hardware test-ironic test-conductors test-release test-fresh ## Every test
 
-# The tests of D-Bus in a call of their own: in $(tests), cargo would turn the feature on
-# for the agent as well, and the tests of agent/tests would run another program than the
-# one in the ramdisk.
+# A separate cargo command for the tests of D-Bus: with $(tests), cargo would enable the
+# feature live-system for the agent as well, and the tests of agent/tests would run
+# another program than the agent in the ramdisk.
 test-unit: setup ## Unit and table tests of all crates
 	tests/unit-tests.py $(tests)
 	tests/unit-tests.py -p landfall-live-system --features live-system
@@ -207,7 +208,8 @@ test-e2e: setup live-agent build live-system image peer ## Virtual hosts through
 test-e2e-all: setup live-agent build live-system container-host release image peer installers ## Also the long tests, and those that resemble another one
 	RUST_TEST_THREADS=$(guests) cargo test $(tests) --test e2e -- --include-ignored $(TEST)
 
-# The harness of these tests does not know RUST_TEST_THREADS.
+# These tests have their own harness (libtest-mimic), which does not read
+# RUST_TEST_THREADS.
 test-hardware: setup $(if $(filter aarch64,$(ARCH)),aarch64,build image) ## The machines that QEMU can make: firmware, ways to boot, kernels, controllers, NICs
 	LANDFALL_ARCH=$(ARCH) cargo test $(tests) --test hardware -- --test-threads $(guests) $(TEST)
 
@@ -217,8 +219,8 @@ test-ironic-gates: setup build image ironic ## Two scenarios under the real Iron
 test-ironic: setup build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
 	cargo test $(tests) --test ironic -- --include-ignored --skip registry --skip controller $(SCENARIO)
 
-# The versions that metal3's ironic-standalone-operator supports, beside the pinned one
-# (ironic_types.go there).
+# The versions of Ironic that metal3's ironic-standalone-operator supports (its
+# ironic_types.go), in addition to the pinned version.
 test-conductors: setup build image ironic ## One scenario under each older Ironic that metal3's operator supports
 	for version in 35.1.0 37.0.0 38.0.0; do \
 	  tests/ironic/environment.sh --version $$version -o out/ironic-$$version && \
@@ -226,8 +228,8 @@ test-conductors: setup build image ironic ## One scenario under each older Ironi
 	    cargo test -p landfall-ironic-tests --test ironic -- --exact scenarios::virtual_media_uefi || exit 1; \
 	done
 
-# Two API servers at a time need 1 GB of memory. The outage of one test lasts
-# LANDFALL_OUTAGE_SECONDS (default: 60).
+# Two API servers at a time need 1 GB of memory. LANDFALL_OUTAGE_SECONDS (default: 60) is
+# how long one of the tests stops the API server.
 test-controller: setup kube-apiserver build image ironic ## The controller with a real kube-apiserver and etcd, then with Ironic and a host
 	cargo build $(tests) --bin landfall-image --bin preprovisioned-host
 	RUST_TEST_THREADS=2 cargo test $(tests) --test controller -- $(TEST)
@@ -241,11 +243,11 @@ test-release: setup release image ironic ## The release in podman, skopeo, a reg
 	cargo test $(tests) --test release
 	cargo test $(tests) --test ironic -- --ignored registry
 
-# RUSTC_BOOTSTRAP: the sanitizers are unstable, and the compiler that is pinned
-# has them: no second toolchain. cargo-fuzz passes its flags in RUSTFLAGS, which
-# takes the place of .cargo/config.toml's: +crt-static, with which
-# AddressSanitizer cannot be linked, is out of the way by that.
-# A unit that takes 10 s, or memory over libFuzzer's 2 GB, is a fault too.
+# RUSTC_BOOTSTRAP: the sanitizers are unstable features. With this variable the pinned
+# compiler accepts them, so no second toolchain is needed. cargo-fuzz passes its flags in
+# RUSTFLAGS, which replaces the flags of .cargo/config.toml. That removes +crt-static,
+# with which AddressSanitizer cannot be linked. An input that takes longer than 10 s, or
+# more memory than libFuzzer's limit of 2 GB, is a fault too.
 fuzz: ## Fuzz every parser of external input with libFuzzer
 	cargo fuzz --version > /dev/null 2>&1 || cargo install cargo-fuzz --locked --debug
 	RUSTC_BOOTSTRAP=1 cargo fuzz build --fuzz-dir tests/fuzz
@@ -278,7 +280,7 @@ docs: ## Rewrite the generated pages of docs/: arguments, options, messages, har
 	LANDFALL_UPDATE_DOCS=1 cargo test -q -p landfall-documentation --test messages
 	LANDFALL_UPDATE_DOCS=1 cargo test -q -p landfall-tests --lib the_page_of_hardware
 
-# The pages as a website. mdBook finds no broken links; `book check` does.
+# The pages as a website. mdBook does not report broken links, but `book check` does.
 book: ## The documentation as a website: out/book/index.html
 	mdbook --version > /dev/null 2>&1 || cargo install mdbook --locked --debug --no-default-features
 	rm -rf out/book-source out/book

@@ -88,8 +88,8 @@ fn crates(workspace: &Path, lock: &Path) -> Result<Value, Box<dyn Error>> {
     Ok(recorded.collect())
 }
 
-/// The digests in Cargo.lock, by `NAME@VERSION`. cargo writes each field on its own line,
-/// in this order.
+/// The digests in Cargo.lock, by `NAME@VERSION`. cargo writes each field on its own line:
+/// first the name, then the version, then the checksum.
 fn digests(lock: &str) -> BTreeMap<String, String> {
     let mut digests = BTreeMap::new();
     let (mut name, mut version) = ("", "");

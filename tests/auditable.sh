@@ -1,5 +1,5 @@
 #!/bin/bash
-# cargo auditable, which is installed first if it is missing.
+# Runs cargo auditable. Installs it first if it is missing.
 #
 #   tests/auditable.sh build --release -p landfall-agent
 set -euo pipefail

@@ -141,8 +141,8 @@ fn steps_with_their_priorities() {
         live_system: true,
     };
     let kinds = [StepKind::Clean, StepKind::Deploy, StepKind::Service];
-    // The priorities of each step in cleaning, deployment and servicing, by its
-    // name.
+    // The priorities of each step in cleaning, deployment and servicing, by the name of
+    // the step.
     let mut known: BTreeMap<String, [String; 3]> = BTreeMap::new();
     for (at, kind) in kinds.into_iter().enumerate() {
         let answer = steps::list(kind, settings);
@@ -166,8 +166,9 @@ fn collectors_by_name() {
     compare("Collectors", "collectors", &known.into_iter().collect());
 }
 
-/// Landfall's inventory must have every field of the inventory of Ironic's
-/// agent. The table marks a field `no` if it is null on every machine.
+/// Landfall's inventory must have exactly the fields of the inventory of Ironic's agent.
+/// The table may mark a field `no` only if the field is null on every machine of the test
+/// data.
 #[test]
 fn fields_of_the_inventory() {
     let mut values: BTreeMap<String, bool> = BTreeMap::new();

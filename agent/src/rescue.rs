@@ -40,8 +40,8 @@ pub fn is_rescued() -> bool {
 /// Returns when the SSH server accepts connections.
 ///
 /// # Errors
-/// If the ramdisk has no rescue layer, the hash is invalid, or the server does not
-/// start. The machine is then not in rescue.
+/// If the ramdisk has no rescue layer, the hash is invalid, a file cannot be written, or
+/// the server does not start. The machine is then not in rescue.
 pub fn hand_over(hash: &str) -> Result<()> {
     let root = Path::new("/");
     layer_is_there(root)?;
@@ -51,7 +51,7 @@ pub fn hand_over(hash: &str) -> Result<()> {
 }
 
 /// Writes the marker before it starts the server, because after the start no step may
-/// fail.
+/// fail. If the start fails, removes the marker.
 fn marked(
     marker: &Path,
     start: impl FnOnce() -> std::result::Result<(), LoginServerError>,

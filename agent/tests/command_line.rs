@@ -243,7 +243,8 @@ fn all_commands_use_the_same_names_for_nics() {
     }
 }
 
-/// The examples of `--help`. `documentation.rs` runs those of the pages.
+/// Runs the examples in the output of `--help`. `documentation.rs` runs those of the
+/// pages.
 #[test]
 fn the_examples_of_the_help_run_as_they_are_written() {
     let help = agent(&["--help"]).output().unwrap();

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use source_files::source_files;
 use test_functions::tests_in;
 
-/// The words of the page for a group of tests, and the place of their files.
+/// If a sentence on the page starts with the first text, the files of the tests in it are
+/// at the path in the second text.
 const PLACES: [(&str, &str); 2] = [
     ("release: ", "image-build/tests/command_line/release.rs"),
     ("judges: ", "image-build/tests/release/"),
@@ -39,7 +40,8 @@ fn tests() -> BTreeMap<String, Vec<String>> {
     tests
 }
 
-/// The scenarios under the real Ironic: `NAME: Plan` in the call of a macro.
+/// The names of the scenarios under the real Ironic. In the source, the call of a macro
+/// lists them as `NAME: Plan`.
 fn scenarios() -> BTreeSet<String> {
     let source = fs::read_to_string(root().join("tests/ironic/tests/scenarios.rs")).unwrap();
     let names = source.lines().filter_map(|line| line.split_once(": Plan"));
@@ -69,7 +71,8 @@ fn quoted(text: &str) -> Vec<(&str, bool)> {
         .collect()
 }
 
-/// Whether this is written like the name of a test, and not like one of an option.
+/// Whether a word looks like the name of a test, which has at least three underscores,
+/// and not like the name of an option.
 fn is_name_of_a_test(word: &str) -> bool {
     let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     word.chars().all(is_of_name) && word.matches('_').count() >= 3

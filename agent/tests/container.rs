@@ -6,10 +6,10 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs in its own mount namespace. A private `/run` shows what init would leave
-/// there and keeps it away from the host. The kernel's settings are read-only, as
-/// in a container. File descriptors 3 and 4 are opened early because the outer
-/// namespace has no usable /proc after the inner PID namespace has ended.
+/// This script runs in its own mount namespace. Its private `/run` shows what init would
+/// leave there and keeps it away from the host. The kernel's settings are read-only, as
+/// in a container. File descriptors 3 and 4 are opened early because the outer namespace
+/// has no usable /proc after the inner PID namespace has ended.
 const CONTAINER: &str = r#"
 set -eu
 out=$1; shift
@@ -28,9 +28,9 @@ cat <&4 > "$out/mounts-after"
 find /run > "$out/run-after"
 "#;
 
-/// In seconds: the time limit of the container. If the agent acted as init, it
-/// would never return. `timeout` sends SIGKILL to the whole process group: the
-/// kernel then ends the PID namespace, so no process keeps the output open.
+/// The time limit of the container in seconds. If the agent acted as init, it would never
+/// return. `timeout` sends SIGKILL to the whole process group: the kernel then ends the
+/// PID namespace, so no process keeps the output open.
 const TIMEOUT: &str = "60";
 
 /// Runs the agent as PID 1. Returns `None` if this machine permits no namespaces.

@@ -20,7 +20,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// How long the tests wait for a connection: less than the 60 s that a
+/// How long the tests wait for a connection or a response: less than the 60 s that a
 /// conductor waits.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -177,8 +177,8 @@ async fn connect_from(host: Ipv4Addr, server: SocketAddr) -> std::io::Result<Tcp
     socket.connect(server).await
 }
 
-/// Raises this process's limit of open files. Fails if the system's hard limit is
-/// lower.
+/// Raises this process's limit of open files. Returns false if the hard limit is lower,
+/// or if prlimit cannot be started.
 fn raise_file_limit(wanted: usize) -> bool {
     let raised = Command::new("prlimit")
         .args(["--pid", &std::process::id().to_string()])
@@ -219,10 +219,10 @@ async fn slow_clients_delay_no_other_client() {
     drop(slow);
 }
 
-/// Before a conductor has shown the token, the agent cannot tell it from the flood and
-/// may close its connection before the TLS handshake completes. Like Ironic's
-/// conductor, this client then retries. Once it has shown the token, the flood can no
-/// longer displace its connections.
+/// Repeats a request with the token until one succeeds. Before a conductor has shown the
+/// token, the agent cannot tell it from the flood and may close its connection before the
+/// TLS handshake completes. Like Ironic's conductor, this client then retries. Once it
+/// has shown the token, the flood can no longer displace its connections.
 async fn introduce(client: &reqwest::Client, server: &Server) {
     for _ in 0..10 {
         if list(client, server).await.is_ok() {

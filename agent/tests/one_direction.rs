@@ -98,7 +98,8 @@ fn used<'a>(source: &'a str, prefix: &str) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// What this file uses against the direction, and the number of uses.
+/// Returns a message for each use in this file that breaks the rule, and the number of
+/// all uses.
 fn judge(name: &str, source: &str) -> (Vec<String>, usize) {
     let is_one_of = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
     if is_one_of(EXEMPT) {
@@ -152,7 +153,7 @@ fn dependencies(manifest: &str) -> Vec<&str> {
     found
 }
 
-/// What this crate depends on against the direction.
+/// Returns a message for each dependency of this crate that breaks the rule.
 fn judge_crate(name: &str, manifest: &str) -> Vec<String> {
     let Some(at) = CRATES.iter().position(|other| *other == name) else {
         return vec![format!("give the crate {name} its place above")];

@@ -21,7 +21,8 @@ fn in_child<P: Parser>(input: File) -> Session<P> {
     Session::start_in(&program, input).unwrap()
 }
 
-/// Without an offer of the program, the parser runs in this process.
+/// This test program does not call `offer_this_program`, so `Session::start` runs the
+/// parser in this process.
 fn here<P: Parser>(input: File) -> Session<P> {
     let session = Session::start(input).unwrap();
     assert_eq!(session.process(), None);
@@ -81,7 +82,7 @@ fn media(folder: &Path) -> [PathBuf; 2] {
     [iso, floppy]
 }
 
-/// Everything that the agent can learn from a medium.
+/// Everything that the agent can read from a medium, as text.
 fn content(session: Session<MediumParser>) -> String {
     let mut medium = match ConfinedMedium::of(session) {
         Ok(Some(medium)) => medium,
@@ -116,7 +117,8 @@ fn media_in_a_child_are_the_same() {
     let mut images = vec![iso.clone(), floppy, folder.path().join("tree/none")];
     let seeds = fs::read_dir(repository("tests/fuzz/seeds/medium")).unwrap();
     images.extend(seeds.map(|seed| seed.unwrap().path()));
-    // A medium that is cut off, in its directories and before them.
+    // Add a medium without a file system, and media that are cut off in their directories
+    // or before them.
     fs::write(images[2].as_path(), "no file system").unwrap();
     let bytes = fs::read(&iso).unwrap();
     for length in [33_000, 40_000, 60_000] {
@@ -172,7 +174,7 @@ fn frames_in_a_child_are_the_same() {
         vec![0xff; 1600],
         vec![0; 1600],
     ];
-    // The frame of a real lldpd is among them, and those of switches.
+    // The seeds include frames of a real lldpd and of switches.
     let seeds = fs::read_dir(repository("tests/fuzz/seeds/lldp")).unwrap();
     frames.extend(seeds.map(|seed| fs::read(seed.unwrap().path()).unwrap()));
     let mut named = Vec::new();
@@ -186,7 +188,7 @@ fn frames_in_a_child_are_the_same() {
     }
 }
 
-/// For example without memory or file descriptors.
+/// A child cannot start if the machine has too little memory or no free file descriptor.
 #[test]
 fn a_frame_is_dropped_if_its_child_cannot_start() {
     let program = Program::at("/nonexistent/landfall-agent");
@@ -195,13 +197,14 @@ fn a_frame_is_dropped_if_its_child_cannot_start() {
         fault.to_string().starts_with("cannot start its parser"),
         "{fault}"
     );
-    // The host needs its settings.
+    // The agent cannot do without its settings, so these parsers run in this process
+    // instead.
     let medium = Session::<MediumParser>::start_by(&program, nothing()).unwrap();
     let config = Session::<ConfigParser>::start_by(&program, nothing()).unwrap();
     assert_eq!((medium.process(), config.process()), (None, None));
 }
 
-/// The lines of /proc/PID/NAME by their first word.
+/// The lines of /proc/PID/NAME, by the text before their colon.
 fn process_file(process: u32, name: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(format!("/proc/{process}/{name}")).unwrap();
     { text.lines() }
@@ -261,7 +264,8 @@ fn a_child_ends_with_the_agent() {
         .stdout(nothing())
         .spawn()
         .unwrap();
-    // /dev/null instead of the agent: the end of its questions.
+    // The child reads /dev/null instead of the agent's questions. The end of the input
+    // means that the agent has ended.
     let until = Instant::now() + Duration::from_secs(10);
     while child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < until);

@@ -1,5 +1,5 @@
-//! Runs the `plan-network` sub-command: its exit code, and that every output format
-//! shows the plan of the boot.
+//! Runs the `plan-network` sub-command. Checks its exit code, and that every output
+//! format shows the plan that a boot would use.
 
 use std::error::Error;
 use std::fs;
@@ -66,7 +66,7 @@ fn json_and_text_show_the_plan_of_the_boot() {
     .unwrap();
     let file = fs::read_to_string(keyfiles.join("ens3.nmconnection")).unwrap();
     assert!(file.contains("route1=10.2.0.0/16,10.0.0.1\n"), "{file}");
-    // The files are also an input: one file, or a directory of them.
+    // `--network-keyfile` accepts these files: one file, or a directory of them.
     for path in [keyfiles.clone(), keyfiles.join("ens3.nmconnection")] {
         let given = ["--network-keyfile", path.to_str().unwrap()];
         assert_eq!(names_in_json(&given).unwrap(), ["ens3"]);

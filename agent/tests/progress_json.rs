@@ -1,4 +1,4 @@
-//! What the real program writes with `--progress-json`: events, and nothing else.
+//! Checks that the real program writes only events with `--progress-json`.
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
@@ -13,7 +13,7 @@ use landfall_http_client::fixtures::{Asked, Reply, Server};
 use serde_json::Value;
 
 const MIB: usize = 1 << 20;
-/// A part of every secret.
+/// A text that each secret in these tests contains.
 const SECRET: &str = "S3CRET";
 
 /// Serves the image. The first connection breaks in the middle. The next one answers so

@@ -48,7 +48,7 @@ const OPEN_OBJECTS: [&str; 6] = [
     "service_steps",
     "hardware_manager_version",
     "argsinfo",
-    // These keys of a step exist only in some steps.
+    // The elements of a list, such as the steps: some keys exist only in some steps.
     "[]",
 ];
 
@@ -85,7 +85,8 @@ fn differences(at: &str, recorded: &Value, found: &Value) -> Vec<String> {
             }
             all
         }
-        // Each element must have the shape of the first recorded element.
+        // Each element must have the shape of the first recorded element. The entries of
+        // a list of commands are compared one by one instead.
         (Value::Array(recorded), Value::Array(found)) => match recorded.first() {
             Some(first) if !at.ends_with("commands") => found
                 .iter()

@@ -59,7 +59,8 @@ fn quoted(text: &str) -> Vec<(&str, bool)> {
         .collect()
 }
 
-/// Whether this is written like the name of a test, and not like one of an option.
+/// Whether a word looks like the name of a test, which has at least three underscores,
+/// and not like the name of an option.
 fn is_name_of_a_test(word: &str) -> bool {
     let is_of_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     word.chars().all(is_of_name) && word.matches('_').count() >= 3
@@ -82,7 +83,7 @@ fn every_promise_has_a_test() {
     }
 }
 
-/// Those in sentences, too.
+/// Checks the names in sentences too, not only the names in tables.
 #[test]
 fn every_test_on_the_page_is_one_and_an_asterisk_marks_those_that_are_left_out() {
     let tests = tests();

@@ -10,7 +10,7 @@ use landfall_documentation::messages::listed;
 use landfall_documentation::programs_texts::ProgramsTexts;
 use serde_json::Value;
 
-/// The texts that stand before the first `|` of each row, between backquotes.
+/// The first text in backquotes of each table row that starts with such a text.
 fn quotes(page: &str) -> Vec<&str> {
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     rows.filter_map(|row| row.split('`').nth(1)).collect()
@@ -64,7 +64,8 @@ fn every_quoted_text_is_among_the_messages() {
     }
 }
 
-/// The last error and the failed steps of the example `status`.
+/// The failed steps, the faults of the network and the last error of the example
+/// `status`.
 fn failures_of(status: &Value) -> Vec<&str> {
     let nics = status["network"]["nics"].as_array().into_iter().flatten();
     let ways = nics.filter_map(|nic| nic["way"].as_array()).flatten();
@@ -92,7 +93,7 @@ fn every_failure_of_an_example_is_among_the_messages() {
         let status: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         for text in failures_of(&status) {
             count += 1;
-            // The step of the carrier says `none`, if the reason is only the cable.
+            // The carrier step shows only `none` if no cable is connected.
             if text != "none" && !messages.contain_line(text) {
                 unknown.push(format!("{}: {text}", path.display()));
             }
@@ -134,7 +135,8 @@ fn every_quoted_text_is_on_its_example() {
     }
 }
 
-/// The texts that the example `status` shows for its cause.
+/// The texts of the example `status` that must be in the source: names of steps, reasons,
+/// remedies and events.
 fn texts_of(status: &Value) -> Vec<String> {
     let mut texts = vec![&status["done"], &status["step"]["name"]];
     texts.extend([&status["network"]["no_nic"], &status["progress"]["what"]]);
@@ -162,8 +164,8 @@ fn texts_of(status: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The end-to-end tests compare the examples with the screens of real boots. This test
-/// takes only a moment, and finds the words that somebody has changed in the source.
+/// The end-to-end tests compare the examples with the screens of real boots. This test is
+/// much faster, and finds a text that has changed in the source but not in the examples.
 #[test]
 fn every_text_of_an_example_is_in_the_source() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("report/test_data/status-screen");

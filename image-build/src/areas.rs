@@ -8,9 +8,10 @@ pub(crate) use landfall_media_formats::areas::{
 
 use crate::kernel_args::{KernelArgs, MAX_BYTES};
 
-/// The areas of a medium that is built with these arguments, with `ramdisk` bytes for
-/// each of the further ramdisks. The area has room for [`MAX_BYTES`], so no other program
-/// can write a longer line, which the kernel would cut off.
+/// The areas of a medium that is built with these kernel arguments, with `ramdisk` bytes
+/// for each of the further ramdisks. The area for kernel arguments has room for
+/// [`MAX_BYTES`], so no other program can write a longer line, which the kernel would cut
+/// off.
 pub(crate) fn areas(arguments: &KernelArgs, ramdisk: usize) -> Areas {
     Areas::new(arguments.as_str(), MAX_BYTES, ramdisk as u64)
 }

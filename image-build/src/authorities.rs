@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-/// In bytes: the size limit of a file. The agent does not read a larger file.
+/// The maximum size of a file in bytes. The agent does not read a larger file.
 pub(crate) const MAX_PEM_BYTES: u64 = 4 << 20;
 
 /// Checks that the file holds certificates and no private key.

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-/// `http://host[:port][/directory]`, only with characters that GRUB and iPXE
-/// scripts do not interpret.
+/// `http://host[:port][/directory]` or the same with `https`, only with characters that
+/// GRUB and iPXE scripts do not interpret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BaseUrl {
     scheme: Scheme,

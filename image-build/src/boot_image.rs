@@ -25,7 +25,7 @@ use qcow2_disk::Qcow2Disk;
 
 const EXPECTED: &str =
     "expected a disk image with a GPT, raw or qcow2 (plain or in gzip, xz or zstd)";
-/// In bytes: how much longer a file may be than the disk in it.
+/// How many bytes longer than its disk a file may be.
 const SLACK: u64 = 64 << 20;
 
 /// An unpacked disk image with its boot partition.
@@ -34,7 +34,7 @@ pub(crate) struct BootImage {
     boot: BootPartition,
 }
 
-/// What the boot partition says.
+/// The settings that the boot partition contains.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BootSettings {
     /// The permanent kernel arguments.
@@ -66,7 +66,7 @@ impl BootImage {
         let read = |at, buffer: &mut [u8]| disk.read_at(at, buffer);
         let found = boot_partition::find_in(&name, &table, read);
         let boot = found.map_err(|failure| match failure.hint {
-            // The agent's advice is for its own steps.
+            // The agent's hint is for its own steps, so replace it.
             Some(_) => failure.hint("give a disk image of RHCOS or FCOS"),
             None => failure,
         })?;

@@ -63,7 +63,8 @@ pub(crate) struct EfiParts {
     pub(crate) stub: Part,
     /// The name of shim in a network tree.
     pub(crate) shim_name: &'static str,
-    /// The name that shim loads, from the place that shim itself was loaded from.
+    /// The name of the GRUB that shim loads, from the directory that shim itself was
+    /// loaded from.
     pub(crate) grub_name: &'static str,
     /// The name of the loader for UEFI HTTP boot.
     pub(crate) http_loader_name: &'static str,
@@ -158,7 +159,7 @@ impl Loaders {
         }
     }
 
-    /// The path of a file, whether it exists or not; the name of a program.
+    /// The path of a file, which need not exist, or the name of a program.
     pub(crate) fn path(&self, part: Part) -> PathBuf {
         match (&self.directory, part.what.strip_prefix('/')) {
             (Some(directory), Some(path)) => directory.join(path),

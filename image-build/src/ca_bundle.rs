@@ -46,8 +46,9 @@ impl FromStr for CaBundle {
 }
 
 impl CaBundle {
-    /// Returns the PEM of the bundle; `None` if the user wants no bundle. Fails if
-    /// the file cannot be read, or is not a list of certificates.
+    /// Returns the PEM of the bundle; `None` if the user wants no bundle. Fails if the
+    /// build machine has no bundle, if the file cannot be read, or if it is not a list of
+    /// certificates.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>> {
         let path = match self {
             Self::None => return Ok(None),

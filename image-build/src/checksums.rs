@@ -24,10 +24,10 @@ pub(crate) const PATH: &str = "SHA256SUMS";
 /// The size of the list in bytes: enough for some forty files, each with 65
 /// bytes and a path.
 pub(crate) const SIZE: usize = 4096;
-/// In bytes: the size of the largest list that the builder reads.
+/// The maximum size in bytes of a list that the builder reads.
 const LIMIT: u32 = 1 << 20;
-/// The files that may change. Two of the paths are for kernel arguments; an ISO has
-/// only one of these two.
+/// The files that the digests leave out: the areas, which may change, and the list
+/// itself. Two of the paths are for kernel arguments; an ISO has only one of these two.
 const LEFT_OUT: [&str; 5] = [
     areas::EMBED_PATH,
     areas::IGNITION_PATH,
@@ -38,8 +38,8 @@ const LEFT_OUT: [&str; 5] = [
 const TITLE: &str = "# Check the files of this medium with: sha256sum -c SHA256SUMS\n";
 const WHOLE: &str = "# the whole medium without its areas for hosts: ";
 
-/// Writes the list into the finished ISO, which already has a file of this size for
-/// it.
+/// Writes the list into the finished ISO, which must already have a file of [`SIZE`]
+/// bytes for it.
 pub(crate) fn write(image: &Path) -> Result<()> {
     let writing = || format!("cannot write {PATH} into {}", image.display());
     let open = || File::options().read(true).write(true).open(image);
@@ -75,8 +75,8 @@ pub(crate) fn write(image: &Path) -> Result<()> {
 pub(crate) struct Verdict {
     /// Number of files that have the listed digest; `None` if there is no list.
     pub(crate) good_files: Option<usize>,
-    /// Size of the medium in bytes. A stick to which the medium was copied is
-    /// larger.
+    /// Size of the medium in bytes, according to the list; `None` if the list does not
+    /// contain it. A USB stick to which the medium was copied is larger.
     pub(crate) size: Option<u64>,
     pub(crate) faults: Vec<String>,
 }

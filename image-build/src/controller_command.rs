@@ -22,7 +22,7 @@ use crate::serve_command::{
 /// The address of the status endpoints if no other one is given. Clients of the images
 /// cannot reach this address; they must not, because the status lists all hosts.
 const STATUS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8085);
-/// How often the status forgets the reads of hosts that have gone.
+/// The interval at which the reads of removed hosts are dropped from the status.
 const UPKEEP: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(arguments: &ControllerArguments) -> Result<()> {
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &ControllerArguments) -> Result<()> {
 
 async fn control(arguments: &ControllerArguments) -> Result<()> {
     let report = Report::new(false);
-    // Before anything else: until then a signal ends the program.
+    // Do this first: until then a signal ends the program at once.
     let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
@@ -49,14 +49,14 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
     warn_of_ignition_configs(service)?;
     let base = megabytes(store.base().size());
     let images = Images::new(store.clone(), common_version(service)?, public_url);
-    // Before a port is open.
+    // Do this before a port is open: an error here ends the program.
     let cluster = command::Cluster::find().await?;
     let running = Running::start_as(Endpoints::Versions, service, store, tls.as_ref(), &report)?;
     report.stage(&format!("waiting for the API server, base {base}"));
     let stop = watch::Sender::new(false);
     let mut stops = stop.subscribe();
     let stopped = async move {
-        // An error means that the sender has ended, too.
+        // An error means that the sender was dropped, so the controller stops as well.
         let _ = stops.wait_for(|stop| *stop).await;
     };
     let controlled = command::run(cluster, &arguments.controller, images, stopped);
@@ -73,8 +73,9 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
         }
     };
     // Stop the controller and the image service at the same time, because Kubernetes
-    // kills a pod that takes too long. After an error the image service also stops, but
-    // slowly, because a host may be reading its image.
+    // kills a pod that takes too long. After an error of the controller, the image
+    // service also lets answers in progress finish, because a host may be reading its
+    // image.
     stop.send_replace(true);
     let controller = async {
         match ended {
@@ -86,7 +87,7 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
     Ok(result?)
 }
 
-/// Uses the certificate that is now in the files.
+/// Reads the certificate and the key again, for new connections.
 fn renew(tls: Option<&ServerTls>) {
     match tls.map(ServerTls::reload) {
         Some(Ok(())) => tracing::info!("reloaded the certificate"),
@@ -95,7 +96,7 @@ fn renew(tls: Option<&ServerTls>) {
     }
 }
 
-/// Keeps the status as short as the list of hosts.
+/// Drops the reads of hosts that the service no longer serves.
 fn forget_removed_hosts(service: &Service) {
     let names = service.store().names();
     let is_served = |host: &str| {

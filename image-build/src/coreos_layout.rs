@@ -2,9 +2,9 @@
 //! services. With these files, the programs can change Landfall's media too.
 //!
 //! coreos-installer reads the names of plain ISO 9660 and looks for `KARGS.JSO`, as
-//! xorriso shortens `kargs.json` by default. The builder permits longer names, for
-//! files of 4 GiB, so every description has a second name. The other programs read
-//! Rock Ridge's names, `kargs.json`.
+//! xorriso shortens `kargs.json` by default. The builder makes ISOs of level 3, because a
+//! file may have 4 GiB or more. Level 3 also permits longer names, so every description
+//! has a second name. The other programs read Rock Ridge's names, `kargs.json`.
 
 use landfall_initramfs::build::COREOS_FEATURES_JSON;
 use landfall_initramfs::newc;
@@ -13,14 +13,14 @@ use serde::Serialize;
 
 use crate::areas::IGNITION_PATH;
 
-/// `coreos-installer iso extract pxe` copies everything in this directory.
+/// `coreos-installer iso extract pxe` copies everything in images/pxeboot.
 pub(crate) const KERNEL: &str = "images/pxeboot/vmlinuz";
 pub(crate) const RAMDISK: &str = "images/pxeboot/initrd.img";
 /// The path of CoreOS' root file system; Landfall's is in the ramdisk. If the file is
 /// missing, machine-os-images extracts all files again at each start (its copy-pxe).
 pub(crate) const ROOTFS: &str = "images/pxeboot/rootfs.img";
 
-/// In bytes: the size of a ramdisk that adds nothing. It is a sector, because some
+/// The size in bytes of a ramdisk that adds nothing. It is a sector, because some
 /// firmware and servers treat an empty file as an error.
 const EMPTY_RAMDISK: usize = 512;
 
@@ -36,7 +36,7 @@ pub(crate) struct Description {
 struct Kargs<'a> {
     default: &'a str,
     files: [KargsFile<'a>; 1],
-    /// In bytes. The arguments must be shorter.
+    /// The size of the area in bytes. The arguments must be shorter.
     size: usize,
 }
 

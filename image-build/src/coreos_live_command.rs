@@ -25,8 +25,8 @@ const IRONIC_FILE: &str = "/etc/ironic-python-agent.conf";
 /// A text that only an agent with the cargo feature live-system contains.
 const LIVE_FEATURE: &[u8] = b"org.freedesktop.NetworkManager";
 
-/// In bytes: the size of the area for the config in a CoreOS live ISO. The
-/// config there is compressed with xz.
+/// The size in bytes of the area for the config in a CoreOS live ISO. The config there is
+/// compressed with xz.
 const EMBED_AREA: usize = 256 << 10;
 
 #[derive(Serialize)]
@@ -114,8 +114,8 @@ impl Summary {
     }
 }
 
-/// The configuration file with the settings from the command line that say
-/// where Ironic is. `None` if there are none.
+/// The configuration file with the settings from the command line for the connection to
+/// Ironic. `None` if the command line has no such setting.
 fn ironic_file(arguments: &CoreosLiveArguments, report: &Report) -> Option<EmbeddedFile> {
     let options = [
         ("api_url", arguments.api_url.as_deref()),

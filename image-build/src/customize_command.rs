@@ -30,7 +30,7 @@ struct Customized {
     path: PathBuf,
     kind: &'static str,
     bytes: u64,
-    /// Bytes that differ from the base or follow it.
+    /// The number of bytes that are written over the base or after it.
     changed_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel_args: Option<String>,
@@ -114,7 +114,7 @@ fn changes(arguments: &CustomizeArguments, report: &Report) -> Result<Changes> {
     })
 }
 
-/// A private base stays private: its files may hold passwords.
+/// Gives the output the permissions of the base, because its files may hold passwords.
 fn keep_mode(base: &File, output: &mut OutputFile) -> Result<()> {
     let metadata = base.metadata().context("cannot get the metadata")?;
     output.set_mode(metadata.permissions().mode() & 0o777);

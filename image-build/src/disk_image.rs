@@ -1,6 +1,6 @@
-//! Checks by the first 64 KiB whether a file is a disk image. The agent checks again,
-//! and more closely, before it writes the image (`disk/image/image_head.rs` in the
-//! agent).
+//! Checks by the first 64 KiB of its unpacked content whether a file is a disk image. The
+//! agent checks again, and more closely, before it writes the image
+//! (`disk/image/image_head.rs` in the agent).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -8,12 +8,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-/// In bytes: enough for a partition table with any sector size, and for the
-/// descriptor of an ISO.
+/// The number of bytes that are checked: enough for a partition table with any sector
+/// size, and for the descriptor of an ISO.
 const HEAD: u64 = 64 << 10;
 const EXPECTED: &str = "a disk image (raw or qcow2; plain or in gzip, xz, zstd, lz4 or bzip2)";
 
-/// Fails if `file` cannot be written to a disk as it is.
+/// Fails if `file` is not a disk image, plain or packed.
 pub(crate) fn check(file: &Path) -> Result<()> {
     let reading = || format!("cannot read {}", file.display());
     let input = BufReader::new(File::open(file).with_context(reading)?);

@@ -25,7 +25,7 @@ pub(crate) const PROGRAM_PATH: &str = "usr/local/bin/get-resource.sh";
 pub(crate) const DIRECTORY: &str = "usr/local/share/landfall";
 /// The beginning of the name of a finished folder.
 const FOLDER: &str = "landfall-";
-/// The beginning of the names of what is not finished.
+/// The beginning of the names of unfinished folders and links.
 const UNFINISHED: &str = ".landfall-";
 pub(crate) const KERNEL: &str = "ironic-python-agent.kernel";
 pub(crate) const RAMDISK: &str = "ironic-python-agent.initramfs";
@@ -57,7 +57,8 @@ pub(crate) fn run() -> Result<()> {
     })
 }
 
-/// Where kernel and ramdisk are: the same way from the program as in the image.
+/// The directory of kernel and ramdisk. Its place relative to the program is the same as
+/// in the image.
 fn directory() -> Result<PathBuf> {
     let program = std::env::current_exe().context("cannot find the program's own path")?;
     let share = Path::new(DIRECTORY).file_name().map(OsStr::to_owned);
@@ -66,7 +67,7 @@ fn directory() -> Result<PathBuf> {
     Ok(local.join("share").join(share.unwrap_or_default()))
 }
 
-/// What an operator does about a full or protected volume.
+/// What an operator can do about a full or protected volume; `None` for other errors.
 fn advice(error: &PublishError, shared: &Path, needed: u64) -> Option<String> {
     let fault = error.io_error()?.raw_os_error().map(Errno::from_raw)?;
     match fault {

@@ -18,8 +18,8 @@ if [ \"$grub_platform\" = pc ]; then
 fi
 ";
 
-/// In seconds: how long the menu waits. An unattended installation loses no
-/// time, and an operator at the console can still press `e`.
+/// How long the menu waits, in seconds. An unattended installation loses little time, and
+/// an operator at the console can still press `e`.
 const TIMEOUT: u32 = 1;
 
 /// The first script of the loaders on the medium. It finds their medium by its id,
@@ -240,7 +240,7 @@ mod tests {
         for part in [efi.signed_grub_cd, efi.signed_grub_net] {
             let grub = loaders.read(part).unwrap();
             for command in commands {
-                // Names are C strings in the read-only data of its modules.
+                // Names are C strings in the read-only data of GRUB's modules.
                 let name = [&b"\0"[..], command.as_bytes(), b"\0"].concat();
                 assert!(
                     grub.windows(name.len()).any(|bytes| bytes == name),

@@ -23,7 +23,7 @@ use landfall_network_plan::{Document, EmbeddedHost, MacAddr, NetworkPlan, from_n
 
 use crate::cli::HostArguments;
 
-/// In bytes: enough for a thousand hosts with large networks in one file.
+/// The maximum size of a file in bytes: enough for a thousand hosts with large networks.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// The hosts, sorted by name, and warnings about them.
@@ -54,7 +54,7 @@ struct Checked {
     network: Option<Network>,
 }
 
-/// What the rules compare between hosts. Nothing else of a plan is needed, and many plans
+/// What the rules compare between hosts. The whole plans are not kept, because many plans
 /// take much memory.
 #[derive(Debug)]
 struct Network {
@@ -78,7 +78,7 @@ impl Network {
     }
 }
 
-/// What one host's network has, and what is wrong with it.
+/// The result of the check of one host.
 #[derive(Debug, Default)]
 struct Check {
     network: Option<Network>,
@@ -93,7 +93,7 @@ impl Hosts {
     }
 
     /// Like [`Hosts::read`], but for a separate image for each host. A host then needs no
-    /// hardware address that identifies it.
+    /// hardware address that identifies it, except a BareMetalHost.
     pub(crate) fn read_for_own_images(arguments: &HostArguments) -> Result<Self> {
         Self::read_for(arguments, false)
     }

@@ -16,7 +16,7 @@ use crate::grub_cfg;
 use crate::grub_core::GrubCore;
 use crate::iso_image::old_screen;
 
-/// The parts that must exist.
+/// The files of Debian packages that [`build`] needs.
 pub(crate) fn parts(loaders: &Loaders) -> [Part; 2] {
     [GRUB_MKIMAGE, loaders.efi().grub_modules]
 }
@@ -42,8 +42,8 @@ const MODULES: [&str; 15] = [
     "terminal",
 ];
 
-/// Makes the loader of the tree at `base`; `None` for https, which GRUB does not
-/// support.
+/// Makes the loader for the network boot tree at the URL `base`; `None` for an https URL,
+/// which GRUB does not support.
 pub(crate) fn build(base: &BaseUrl, loaders: &Loaders) -> Result<Option<Vec<u8>>> {
     let Some(place) = base.as_grub_path() else {
         return Ok(None);
@@ -56,7 +56,8 @@ pub(crate) fn build(base: &BaseUrl, loaders: &Loaders) -> Result<Option<Vec<u8>>
     let core = GrubCore {
         format: loaders.efi().grub_platform,
         loaders,
-        // Without a device: then GRUB takes over the address that the firmware got.
+        // The prefix names no device, so GRUB uses the network device and the IP address
+        // that the firmware has configured.
         prefix: "/grub",
         script: &format!("configfile (memdisk)/{SCRIPT}\n"),
         memory_disk: Some(&disk),
@@ -65,7 +66,8 @@ pub(crate) fn build(base: &BaseUrl, loaders: &Loaders) -> Result<Option<Vec<u8>>
     core.make(work.path()).map(Some)
 }
 
-/// The memory disk: a tar archive with the script, without a time.
+/// Makes GRUB's memory disk: a tar archive that holds `script` as [`SCRIPT`], with
+/// modification time 0.
 fn archive(script: &[u8]) -> Result<Vec<u8>> {
     let mut header = tar::Header::new_ustar();
     header.set_size(script.len() as u64);
@@ -86,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_loader_holds_the_module_for_http() {
-        // A text of GRUB's http module.
+        // A message text in GRUB's http module.
         const HTTP: &[u8] = b"unsupported HTTP response";
         let base = "http://192.0.2.1:8080/x".parse().unwrap();
         let loaders = Loaders::new(Arch::X86_64, None);

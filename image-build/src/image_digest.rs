@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use landfall_boot_params::digest::{Algorithm, Digest};
 
-/// Parses the digest of an image.
+/// Parses `ALGORITHM:HEX`; only SHA-256 and SHA-512 are accepted.
 pub(crate) fn image_digest(text: &str) -> Result<Digest> {
     let digest: Digest = text.parse()?;
     match digest.algorithm() {

@@ -19,8 +19,8 @@ use crate::authorities;
 pub(crate) use iso::{IsoContent, is_iso};
 pub(crate) use uki::UkiContent;
 
-/// In bytes: the size of the largest ramdisk that the builder reads. A full
-/// server ramdisk with all firmware is below 200 MB.
+/// In bytes: the size of the largest ramdisk or UKI that the builder reads. A full server
+/// ramdisk with all firmware is below 200 MB.
 pub(crate) const MAX_FILE_BYTES: u32 = 2 << 30;
 pub(crate) const MAX_UNPACKED_BYTES: usize = 4 << 30;
 /// What coreos-installer puts into a ramdisk (its src/live/embed.rs).
@@ -32,8 +32,8 @@ pub(crate) struct Inspection {
     pub(crate) kind: &'static str,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
-    /// Number of files that have the digest in the medium's list; `None` if there
-    /// is no list.
+    /// Number of files whose digest matches the ISO's list of digests; `None` if the ISO
+    /// has no list, and for a ramdisk or a UKI.
     pub(crate) verified_files: Option<usize>,
     /// What is damaged or missing outside the ramdisk.
     pub(crate) faults: Vec<String>,
@@ -101,11 +101,11 @@ pub(crate) struct Member {
     pub(crate) bytes: u64,
 }
 
-/// Inspects a ramdisk or an ISO.
+/// Inspects a ramdisk, an ISO or a UKI.
 pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    // An ISO with a disk image may be too large for memory, so it is not read as a
-    // whole.
+    // An ISO that holds a CoreOS disk image may be too large for memory, so an ISO is not
+    // read as a whole.
     if is_iso(&mut file) {
         return iso::inspect(path, file);
     }
@@ -147,9 +147,9 @@ impl Inspection {
 }
 
 impl RamdiskContent {
-    /// `ramdisk`, or what must follow a whole ramdisk: `hosts`, the product of
-    /// `landfall-image hosts`, or `ignition`, that of `coreos-installer pxe ignition
-    /// wrap` and `pxe network wrap`.
+    /// Returns `ramdisk` for a whole ramdisk. For an archive that boots only after a
+    /// whole ramdisk, returns `hosts` if `landfall-image hosts` made it, and `ignition`
+    /// if `coreos-installer pxe ignition wrap` or `pxe network wrap` made it.
     fn kind(&self) -> &'static str {
         let groups = [
             &self.modules,
@@ -301,7 +301,7 @@ fn is_authority(entry: &newc::Entry<'_>) -> bool {
     entry.is_file() && entry.name.starts_with("etc/") && entry.name.ends_with(".pem")
 }
 
-/// A file in a later archive replaces the file of its path.
+/// A file in a later archive of the ramdisk replaces an earlier file with the same path.
 fn authority(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
     content.authorities.retain(|file| file.path != name);
     content.authorities.push(AuthorityFile {

@@ -96,7 +96,8 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         epoch: epoch::from_environment()?,
         coreos_image: coreos_image.as_ref(),
     };
-    // The estimate lacks only some 200 KB of directories and boot sectors.
+    // The estimate leaves out the boot loaders and the directories: with Secure Boot some
+    // 5 MB.
     let image_bytes = coreos_image.as_ref().map_or(0, |placed| placed.image.size);
     let files = kernel_bytes + ramdisk.bytes + area_bytes(arguments) + image_bytes;
     free_space::require(directory_of(&output), files, "the ISO")?;
@@ -128,7 +129,7 @@ fn require_boot_parts(arguments: &IsoArguments, loaders: &Loaders) -> Result<()>
     loaders.require(&iso_image::required_parts(loaders, secure_boot), remedy)
 }
 
-/// Builds the ramdisk, and warns of hosts that cannot start the kernel.
+/// Builds the ramdisk, and reports its warnings and that of [`kernel_warning`].
 fn ramdisk(
     arguments: &IsoArguments,
     ingredients: &Ingredients,
@@ -147,7 +148,8 @@ fn ramdisk(
     Ok(ramdisk)
 }
 
-/// Names the hosts that cannot start the kernel.
+/// Returns a warning that says which UEFI hosts cannot start the kernel; `None` if all
+/// can. With `secure_boot`, the kernel must be signed.
 pub(crate) fn kernel_warning(kernel: &Path, secure_boot: bool) -> Result<Option<String>> {
     let image = KernelImage::read(kernel)?;
     let release = &image.release;
@@ -164,8 +166,9 @@ pub(crate) fn kernel_warning(kernel: &Path, secure_boot: bool) -> Result<Option<
     })
 }
 
-/// The identity of the medium, made from the digests of kernel and ramdisk, the kernel
-/// arguments, and the digest of the CoreOS image.
+/// The identity of the medium, derived from the parameters. `digests` are those of kernel
+/// and ramdisk, `embed_size` is in bytes, `coreos_image` is the digest of the CoreOS
+/// image.
 pub(crate) fn identity(
     digests: [&str; 2],
     kernel_args: &KernelArgs,
@@ -203,7 +206,7 @@ fn require_space(arguments: &IsoArguments, kernel: &Path, output: &OutputFile) -
     )?)
 }
 
-/// The size of both areas for further ramdisks.
+/// In bytes: the size of the embed area and the Ignition area together.
 fn area_bytes(arguments: &IsoArguments) -> u64 {
     2 * u64::from(arguments.embed_kib) * 1024
 }
@@ -213,7 +216,8 @@ fn directory_of(output: &OutputFile) -> &Path {
     file.parent().unwrap_or(file)
 }
 
-/// Length and SHA-256 of a file, or of its first `limit` bytes.
+/// Returns the length in bytes and the SHA-256 in hexadecimal of a file, or of its first
+/// `limit` bytes.
 pub(crate) fn digest(path: &Path, limit: Option<u64>) -> Result<(u64, String)> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut file = file.take(limit.unwrap_or(u64::MAX));

@@ -1,10 +1,9 @@
 //! Makes one hybrid image with xorriso. It boots from a CD (El Torito) and from a
 //! USB stick, under BIOS (x86 only) and under UEFI.
 //!
-//! The EFI system partition is in the image only once: the CD's boot catalogue and
-//! the stick's partition table point to the same blocks. It is a file near the
-//! start of the image. So even if an ISO is cut off, its loader still starts and
-//! can report the fault.
+//! The EFI system partition is in the image only once: the CD's boot catalogue and the
+//! stick's partition table point to the same blocks. It is a file near the start of the
+//! image, so the loader of a truncated ISO still starts and can report the fault.
 
 use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
@@ -38,13 +37,13 @@ pub(crate) struct Medium<'a> {
     pub(crate) kernel_args: &'a KernelArgs,
     pub(crate) identity: &'a MediumIdentity,
     pub(crate) secure_boot: bool,
-    /// In bytes: the size of each area for a further ramdisk.
+    /// In bytes: the size of the embed area, and also of the Ignition area.
     pub(crate) embed_size: usize,
     pub(crate) epoch: u32,
     pub(crate) coreos_image: Option<&'a PlacedImage>,
 }
 
-/// The parts that must exist.
+/// The files of Debian packages that [`write()`] needs.
 pub(crate) fn required_parts(loaders: &Loaders, secure_boot: bool) -> Vec<Part> {
     let mut parts = vec![boot_parts::XORRISO];
     if loaders.arch.has_bios() || !secure_boot {
@@ -167,8 +166,8 @@ fn fill(medium: &Medium<'_>, work: &Path, tree: &Tree<'_>) -> Result<()> {
     tree.put(BIOS_LOADER, &bios_loader)
 }
 
-/// Puts the areas into the tree, with their descriptions for our own programs and for
-/// those of CoreOS.
+/// Puts the areas for kernel arguments and for further ramdisks into the tree, with their
+/// descriptions for Landfall's own programs and for coreos-installer.
 fn fill_areas(medium: &Medium<'_>, tree: &Tree<'_>) -> Result<()> {
     let areas = areas::areas(medium.kernel_args, medium.embed_size);
     let kargs = areas.kargs.file(medium.kernel_args.as_str())?;
@@ -244,12 +243,14 @@ fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
     fat_image(&files, serial)
 }
 
-/// GRUB's module for the screens of EFI 1.x, which no machine of aarch64 has.
+/// The name of GRUB's module for UGA, the graphics protocol of EFI 1.x; `None` for
+/// aarch64, where no firmware has UGA.
 pub(crate) fn old_screen(arch: Arch) -> Option<&'static str> {
     arch.has_bios().then_some("efi_uga")
 }
 
-/// The smallest EFI system partition with these files, which all have 8.3 names.
+/// Builds the smallest EFI system partition that holds `files`. All their names must be
+/// 8.3 names.
 pub(crate) fn fat_image(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8>> {
     let layout = fat::Layout {
         label: VOLUME_LABEL,
@@ -276,7 +277,7 @@ fn grub_core(medium: &Medium<'_>, work: &Path, format: &str, modules: &[&str]) -
     core.make(work)
 }
 
-/// Gives every file and directory the time of the build.
+/// Sets the access and modification times of `path` and of all files below it to `epoch`.
 fn set_times(path: &Path, epoch: u32) -> std::io::Result<()> {
     if path.is_dir() {
         for entry in fs::read_dir(path)? {

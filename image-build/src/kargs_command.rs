@@ -19,7 +19,8 @@ use crate::lock;
 use crate::repack::{self, Measured};
 use crate::report::{Report, megabytes};
 
-/// In bytes: what is read of a keyfile. The handover has a smaller limit.
+/// In bytes: how much of a keyfile is read. The crate landfall-handover has a smaller
+/// limit and rejects larger keyfiles.
 const MOST_KEYFILE: u64 = 1 << 20;
 /// The name of an unpacked copy begins with this.
 const SCRATCH: &str = ".landfall-kargs-";
@@ -87,7 +88,8 @@ pub(crate) fn run(arguments: &KargsArguments) -> Result<()> {
         _ => bail!("expected -o FILE for the changed image, or --in-place to replace IMAGE"),
     };
     is_file(image)?;
-    // Of two runs that replace the image, the first one's changes would be lost.
+    // Without the lock, two runs that replace the image at the same time would lose the
+    // changes of the run that ends first.
     let file = match arguments.result.in_place {
         true => lock::to_write(&target)?,
         false => lock::to_read(image)?,
@@ -182,7 +184,7 @@ fn show(image: &Path, report: &Report) -> Result<()> {
     if packing == Packing::Raw {
         return show_disk(file, image, report);
     }
-    // Not in TMPDIR, which is often in memory, if the image's directory is writable.
+    // Unpack in the image's directory if it is writable: TMPDIR is often in memory.
     let directory = directory_of(image);
     let elsewhere = std::env::temp_dir();
     let (first, second) = (directory.display(), elsewhere.display());
@@ -206,7 +208,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Changes a copy in the place of the output.
+/// Copies the plain image to the output file, and changes the copy.
 fn change_plain(
     image: &Path,
     file: &File,
@@ -230,7 +232,8 @@ fn change_plain(
     })
 }
 
-/// Changes an unpacked copy next to the output, and packs it.
+/// Unpacks the image into a temporary file next to the output, changes this copy, and
+/// packs it into the output.
 fn change_packed(
     image: &Path,
     file: &File,

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 pub(crate) const AGENT: &str = "/usr/local/bin/landfall-agent";
 pub(crate) const UNIT: &str = "landfall-agent.service";
 
-/// The version of the config. Ignition 2.7 and newer accept it: RHCOS since
-/// OpenShift 4.7.
+/// The version of Ignition's config format. Ignition 2.7 and newer accept it, so RHCOS
+/// accepts it since OpenShift 4.7.
 const VERSION: &str = "3.2.0";
 
 /// The URL of a file that Ignition can fetch.
@@ -51,8 +51,9 @@ pub(crate) struct EmbeddedFile {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The systemd unit. `any_live_system` is for a live system that is not CoreOS. The
-/// agent cannot detect such a system, so the unit starts it with `--live-system`.
+/// Returns the text of the systemd unit. `any_live_system` is for a live system that is
+/// not CoreOS. The agent cannot detect such a system, so the unit starts it with
+/// `--live-system`.
 pub(crate) fn unit(any_live_system: bool) -> String {
     let (condition, options) = if any_live_system {
         (
@@ -70,8 +71,8 @@ pub(crate) fn unit(any_live_system: bool) -> String {
         .replace("OPTIONS", options)
 }
 
-/// The whole config. `agent_sha512` is the hexadecimal digest of the file at
-/// `agent_url`.
+/// Returns the whole Ignition config. `agent_sha512` is the hexadecimal digest of the
+/// file at `agent_url`.
 pub(crate) fn config(
     agent_url: &FileUrl,
     agent_sha512: &str,

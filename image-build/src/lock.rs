@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// Opens a base to read it while nobody may change it.
+/// Opens a file with a shared lock: other runs can read it, but not change it.
 pub(crate) fn to_read(path: &Path) -> Result<File> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     judge(file.try_lock_shared(), path)?;
@@ -14,7 +14,7 @@ pub(crate) fn to_read(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Opens a base to change it. Nobody else may read or change it meanwhile.
+/// Opens a file with an exclusive lock: other runs can neither read nor change it.
 pub(crate) fn to_write(path: &Path) -> Result<File> {
     let file = File::options().read(true).write(true).open(path);
     let file = file.with_context(|| format!("cannot open {} for writing", path.display()))?;
@@ -36,8 +36,8 @@ fn judge(result: Result<(), TryLockError>, path: &Path) -> Result<()> {
     }
 }
 
-/// Fails if another run has replaced the file between opening and locking it. Otherwise
-/// the changes of that run would be lost.
+/// Fails if `path` no longer leads to the open `file`, because another run has replaced
+/// it. Otherwise the changes of the other run would be lost.
 pub(crate) fn still_there(file: &File, path: &Path) -> Result<()> {
     let opened = file.metadata().context("cannot get the metadata")?;
     let now = path

@@ -48,7 +48,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
-// As `crate::kernel_args`: the image service uses it too.
+// Makes the module available as `crate::kernel_args`. It is in another crate because the
+// image service uses it too.
 use landfall_host_media::kernel_args;
 use landfall_initramfs::temporary;
 

@@ -12,9 +12,10 @@ use landfall_initramfs::digest_writer;
 pub(crate) struct MediumIdentity {
     /// The modification date for xorriso: `YYYYMMDDhhmmsscc`.
     pub(crate) modification_date: String,
-    /// The same date in the form that GRUB prints and searches for.
+    /// The modification date as GRUB prints it and searches for it: with hyphens between
+    /// the fields.
     pub(crate) volume_uuid: String,
-    /// GUID of the GPT that a USB stick shows.
+    /// Disk GUID in the GPT that a machine finds on a USB stick.
     pub(crate) disk_guid: String,
     /// Serial number of the EFI system partition.
     pub(crate) fat_serial: u32,

@@ -47,9 +47,9 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     if force {
         report.warnings(&replaced_config(directory));
     }
-    // Creates every file before any work is done, so that a file that must not be
-    // replaced is an error now. Other files in the directory stay unchanged: it may
-    // be a TFTP root that serves other things too.
+    // Creates all outputs before any work is done, so that the run fails at once if a
+    // file exists and --force is missing. Other files in the directory stay unchanged: it
+    // may be a TFTP root that serves other things too.
     let create = |name: &str| -> Result<OutputFile> {
         let path = directory.join(name);
         Ok(OutputFile::create_with_directories(&path, force)?)
@@ -80,8 +80,8 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     )?;
     kernel_link.same_as(&kernel_output)?;
     ramdisk_link.same_as(&ramdisk_output)?;
-    // A host that boots during the build gets the old tree or the new one. So the
-    // menus come last, after the files that they name.
+    // The files get their final names only after the build, so a host that boots during
+    // the build gets the old tree. The menus come last, after the files that they name.
     let all = [kernel_output, ramdisk_output, kernel_link, ramdisk_link];
     let all = all.into_iter().chain(outputs);
     OutputFile::finish_all(all.collect())?;
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     report.done(&summary, &text(&summary, directory))
 }
 
-/// Warns if the tree has an Ignition config, which this build replaces.
+/// Returns a warning if the tree has an Ignition config, which this build replaces.
 fn replaced_config(directory: &Path) -> Vec<String> {
     let path = directory.join(IGNITION_PATH);
     let is_empty = fs::read(&path).is_ok_and(|bytes| bytes == empty_ramdisk());
@@ -142,7 +142,8 @@ fn text(summary: &PxeSummary, directory: &Path) -> String {
         .iter()
         .map(|file| format!("{} ({})", file.name, megabytes(file.bytes)))
         .collect();
-    // The loader has no signature, and the failure on the host does not say so.
+    // The summary mentions Secure Boot, because the HTTP loader has no signature, and the
+    // firmware's error message does not say so.
     let http_boot = match &summary.http_boot_url {
         Some(url) => {
             format!("\n  http     {url} (Secure Boot refuses it: use an ISO or a signed UKI there)")

@@ -8,10 +8,11 @@
 //! | UEFI HTTP boot            | `httpx64.efi`   | `grub/grub.cfg`, by HTTP        |
 //! | BIOS without iPXE         | `undionly.kpxe` | `boot.ipxe`, named by DHCP      |
 //!
-//! The tree also has the files of CoreOS' network boot under their names, for menus
-//! that were written for CoreOS. Kernel and ramdisk are hard links. All menus load
-//! `images/ignition.img` after the ramdisk: it adds nothing until `coreos-installer pxe
-//! ignition wrap` or `pxe network wrap` replaces it.
+//! The tree also has the files of CoreOS' network boot under the names that CoreOS uses,
+//! for menus that were written for CoreOS. Under these names, kernel and ramdisk are hard
+//! links to `vmlinuz` and `initrd.img`. All menus load `images/ignition.img` after the
+//! ramdisk: it adds nothing until `coreos-installer pxe ignition wrap` or `pxe network
+//! wrap` replaces it.
 //!
 //! On aarch64 the names end in `aa64.efi`, and there is no BIOS.
 //!
@@ -37,8 +38,8 @@ pub(crate) struct TreeFile {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Where UEFI firmware can fetch its first file by HTTP; `None` if the tree has no loader
-/// for that.
+/// The URL from which UEFI firmware can fetch its first file by HTTP; `None` without
+/// `base` or if `files` has no loader for HTTP boot.
 pub(crate) fn http_boot_url(
     files: &[TreeFile],
     base: Option<&BaseUrl>,
@@ -51,7 +52,8 @@ pub(crate) fn http_boot_url(
 
 pub(crate) const KERNEL: &str = "vmlinuz";
 pub(crate) const RAMDISK: &str = "initrd.img";
-/// The name that the kernel asks iPXE for.
+/// The name that iPXE gives the Ignition archive, and that `initrd=` on the kernel
+/// command line repeats.
 const IGNITION_NAME: &str = "ignition.img";
 
 /// All files except kernel and ramdisk, and a warning for each file that is left

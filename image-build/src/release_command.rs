@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
     report.warnings(&kernel_args.warnings(&[]));
     let names = names(arguments)?;
     let arch = arguments.ramdisk.arch;
-    // Its package and its containers are for amd64.
+    // The Debian package and the containers of a release are for amd64 only.
     ensure!(
         arch == Arch::X86_64,
         "--arch {arch}: expected x86_64 for a release -- build media for {arch} with landfall-image iso or pxe"
@@ -109,7 +109,8 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
     release.manifests(&mut outputs)?;
     report.stage("listing what the release is made of");
     let source = arguments.ramdisk.kernel()?;
-    // Files of unpacked packages belong to no installed one.
+    // The first directory is enough: only unpacked packages have a second one, and dpkg
+    // does not know the files of unpacked packages.
     let firmware = ingredients.firmware.directories().first();
     let firmware = firmware.map(PathBuf::as_path);
     let bill = release.bill_of_materials(&source, firmware, outputs.made())?;
@@ -128,7 +129,7 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
     report.done(&summary, &text(&summary))
 }
 
-/// The names of the ramdisk, each once.
+/// Returns the sorted names for the ramdisk files; fails if the user gave a name twice.
 fn names(arguments: &ReleaseArguments) -> Result<Vec<FlavorBranch>> {
     let mut names = arguments.names.clone();
     names.sort();
@@ -165,7 +166,7 @@ fn left_out(arguments: &ReleaseArguments, programs: &Programs) -> Vec<String> {
     left_out
 }
 
-/// Builds the ramdisk, which all of the release has in common.
+/// Builds the ramdisk that most files of the release contain.
 fn build(
     arguments: &ReleaseArguments,
     ingredients: &Ingredients,

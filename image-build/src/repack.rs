@@ -18,22 +18,22 @@ use crate::report::{Report, megabytes};
 
 /// In bytes.
 const BUFFER: usize = 1 << 20;
-/// In bytes: a run of so many zeros becomes a hole in the file.
+/// In bytes: a piece of this size that is all zeros becomes a hole in the file.
 const HOLE: usize = 64 << 10;
-/// In bytes: no image is larger when it is unpacked.
+/// In bytes: the limit for the size of an unpacked image of any format.
 const MOST_UNPACKED: u64 = 1 << 40;
 /// The default of xz(1). Higher levels need more memory in each thread.
 const XZ_LEVEL: u32 = 6;
-/// Between the default, 3, and the levels that need minutes.
+/// A level between zstd's default, 3, and the levels that take minutes.
 const ZSTD_LEVEL: i32 = 9;
-/// Each thread of xz needs 94 MiB.
+/// The limit for the threads of a packer: each thread of xz needs 94 MiB of memory.
 const MOST_THREADS: usize = 8;
 const PROGRESS: Duration = Duration::from_secs(5);
 
 /// Length in bytes, and SHA-256 in hexadecimal.
 pub(crate) type Measured = (u64, String);
 
-/// The packing of an image that can be packed again.
+/// Detects the packing of an image; fails for lz4 and bzip2, which [`pack`] cannot write.
 pub(crate) fn packing_of(image: &Path, file: &File) -> Result<Packing> {
     let mut start = Vec::new();
     let mut input = file;
@@ -51,9 +51,9 @@ pub(crate) fn packing_of(image: &Path, file: &File) -> Result<Packing> {
     }
 }
 
-/// Unpacks the image into an empty file. Zeros become holes. `most` gets the first bytes
-/// of the image, at least 1 MiB or the whole image, and returns the largest size that
-/// such an image may have.
+/// Unpacks the image into the empty file `into`. Zeros become holes. `most` gets the
+/// first bytes of the image, at least 1 MiB or the whole image, and returns the largest
+/// size that such an image may have.
 pub(crate) fn unpack(
     image: &Path,
     file: &File,
@@ -109,8 +109,8 @@ pub(crate) fn measure(file: &mut File, report: &Report) -> io::Result<Measured> 
     copy(file, io::sink(), "computing the digest", report).map(|(measured, _)| measured)
 }
 
-/// Packs a file. Returns the length and digest of the file, and of its packed form.
-/// The same file gives the same bytes.
+/// Packs a file. Returns the length and digest of the file, and of its packed form. The
+/// same file always gives the same packed bytes.
 pub(crate) fn pack(
     file: &mut File,
     packing: Packing,
@@ -155,7 +155,7 @@ pub(crate) fn pack(
     Ok((unpacked, out.finish()))
 }
 
-/// Copies a whole file, and measures it.
+/// Copies a whole file to `out`. Returns the length and digest of the file, and `out`.
 fn copy<W: Write>(
     file: &mut File,
     out: W,
@@ -192,7 +192,7 @@ impl<W: Write> Both<W> {
     }
 }
 
-/// A reader that reports from time to time how far it is.
+/// A reader that reports every [`PROGRESS`] how much of the input it has read.
 struct Progress<'a, R> {
     input: R,
     len: u64,

@@ -44,7 +44,7 @@ impl Report {
     }
 }
 
-/// Prints lines of data, for a command that goes on afterwards.
+/// Prints lines of data, for a command that continues afterwards.
 pub(crate) fn print_lines(lines: &[String]) -> Result<()> {
     print(
         &lines

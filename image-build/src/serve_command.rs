@@ -25,7 +25,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
 
 async fn serve(arguments: &ServeArguments) -> Result<()> {
     let report = Report::new(false);
-    // Before anything else: until then a signal ends the program.
+    // Install the handlers before anything else: without them these signals end the
+    // program.
     let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
@@ -33,7 +34,8 @@ async fn serve(arguments: &ServeArguments) -> Result<()> {
     report.stage("reading the base");
     let mut content = Content::new(arguments);
     let store = HostStore::new(content.load_base()?);
-    // Before the hosts are read: a change meanwhile is then noticed.
+    // Start the watch before reading the hosts, so that it notices a change during the
+    // read.
     let mut changes = match arguments.no_watch {
         true => None,
         false => Watch::of(content.places())?,
@@ -49,7 +51,8 @@ async fn serve(arguments: &ServeArguments) -> Result<()> {
     report.stage(&format!("serving {}, base {base}", counted(count, "host")));
     let manager = ServiceNotify::from_environment().unwrap_or_default();
     if let Some(manager) = &manager {
-        // Without the message the service manager would wait; it reports that itself.
+        // Ignore an error: if the message does not arrive, the service manager reports a
+        // timeout itself.
         let _ = manager.ready();
     }
     loop {
@@ -76,8 +79,9 @@ async fn serve(arguments: &ServeArguments) -> Result<()> {
     Ok(())
 }
 
-/// Reads the hosts again, and with `everything` also the base and the certificate.
-/// After an error nothing has changed.
+/// Reads the hosts again, and with `everything` also the base and the certificate. After
+/// an error the hosts and the base are unchanged, unless the certificate became invalid
+/// after its check.
 fn reload(
     content: &mut Content<'_>,
     service: &Service,
@@ -86,7 +90,8 @@ fn reload(
 ) -> Result<String> {
     let store = service.store();
     let tls = tls.filter(|_| everything);
-    // The base may be gigabytes: do not stop the other threads' clients meanwhile.
+    // Reading a base of gigabytes blocks this thread: let other threads take over its
+    // clients meanwhile.
     let count = tokio::task::block_in_place(|| -> Result<usize> {
         tls.map_or(Ok(()), ServerTls::check)?;
         let hosts = content.hosts(match everything {

@@ -13,9 +13,9 @@ use crate::authorities::{self, MAX_PEM_BYTES};
 use crate::ca_bundle::{self, CaBundle};
 
 const CA_FILE: &str = "ca.pem";
-/// The name of the file that gives the agent the path of the authorities. The
-/// agent reads files in the order of their names, so the site's own files
-/// override this one.
+/// The name of the configuration file that gives the agent the path of [`CA_FILE`]. The
+/// agent reads files in the order of their names, so the site's own files override this
+/// one.
 const CA_OPTION_FILE: &str = "00-ca.conf";
 
 /// The files, and warnings about what the agent would ignore in them.
@@ -63,7 +63,8 @@ impl SiteConfiguration {
         Ok(site)
     }
 
-    /// Reads the files without a bundle, for a system that has its own.
+    /// Reads and checks the files, without a bundle: the base ISO, base ramdisk or live
+    /// system that gets the files already has one.
     pub(crate) fn read(ca_file: Option<&Path>, config_files: &[impl AsRef<Path>]) -> Result<Self> {
         let mut site = Self::default();
         let mut params = BootParams::default();
@@ -127,7 +128,7 @@ impl SiteConfiguration {
     }
 }
 
-/// By its name the agent knows a file, in messages as well.
+/// The name of a file without its directory, as the agent's messages show it.
 fn name_of(file: &ConfigurationFile) -> &str {
     file.path.rsplit('/').next().unwrap_or_default()
 }

@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &UkiArguments) -> Result<()> {
     report.done(&summary, &text(&summary))
 }
 
-/// What a boot menu shows of the file.
+/// The text that a boot menu shows for the file.
 const OS_RELEASE: &str = concat!(
     "ID=landfall\nNAME=Landfall\nVERSION_ID=",
     env!("CARGO_PKG_VERSION"),

@@ -113,7 +113,7 @@ impl Arch {
         }
     }
 
-    /// The architecture with this number in the header of an EFI program
+    /// The architecture whose machine type in the header of an EFI program is `machine`
     /// (`IMAGE_FILE_MACHINE_AMD64`, `IMAGE_FILE_MACHINE_ARM64`).
     pub(crate) fn of_efi_program(machine: u16) -> Option<Self> {
         match machine {

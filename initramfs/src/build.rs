@@ -98,7 +98,7 @@ pub struct Summary {
     /// The size of the archive before compression. The unpacked files take this much
     /// memory.
     pub unpacked_bytes: u64,
-    /// The least memory of a host that boots the ramdisk with its kernel.
+    /// The least memory that a host needs to boot the ramdisk with its kernel.
     pub memory_floor: MemoryFloor,
     pub compression: String,
     pub arch: Arch,

@@ -77,7 +77,7 @@ pub fn pack(compression: Compression, archive: &[u8]) -> io::Result<Vec<u8>> {
             let mut compressor = zstd::bulk::Compressor::new(level)?;
             compressor.set_parameter(CParameter::ChecksumFlag(true))?;
             let mut packed = compressor.compress(archive)?;
-            // The buffer was as large as the archive.
+            // The buffer is as large as the archive: return the unused memory.
             packed.shrink_to_fit();
             Ok(packed)
         }

@@ -25,7 +25,7 @@ impl<W: Write> DigestWriter<W> {
         self.bytes
     }
 
-    /// Number of bytes written, and their digest as sha256sum prints it.
+    /// Returns the number of bytes written, and their SHA-256 as sha256sum prints it.
     pub fn finish(self) -> (u64, String) {
         (self.bytes, hex(&self.digest.finalize()))
     }

@@ -55,8 +55,9 @@ pub struct ModuleTree {
     directory: PathBuf,
     /// The path of each module below `directory`, by the normalised name.
     files: BTreeMap<String, String>,
-    /// The position of each path in the kernel's link order. depmod also uses this order
-    /// for modules that claim the same device.
+    /// The position of each module in the kernel's link order (`modules.order`), by the
+    /// normalised name. depmod also uses this order for modules that claim the same
+    /// device.
     link_order: HashMap<String, usize>,
     built_in: BTreeMap<String, ModInfo>,
 }

@@ -2,8 +2,8 @@
 //!
 //! [`build`] combines the results of the other modules. The library needs neither root
 //! nor a network. It runs neither `depmod` nor `cpio` nor a compressor. Only
-//! [`kernel_source`] runs other programs: those of dpkg and apt. It reads RPM packages
-//! without other programs.
+//! [`kernel_source`] and [`firmware`] run other programs: those of dpkg and apt. It reads
+//! RPM packages without other programs.
 
 pub mod agent_binary;
 pub mod arch;

@@ -40,16 +40,16 @@ const DRIVERS: u64 = 16 * MIB;
 /// processor.
 const AGENT: u64 = 40 * MIB;
 
-/// The sizes from which the floor is computed, in bytes.
+/// The sizes from which the floor is computed, in bytes except for `files`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// Of the running kernel.
+    /// Of the running kernel; `None` if its header does not state it.
     pub(crate) kernel: Option<u32>,
     /// Of the compressed ramdisk.
     pub(crate) archive: u64,
     /// Of the unpacked ramdisk.
     pub(crate) unpacked: u64,
-    /// The number of its files and directories.
+    /// The number of files and directories in the ramdisk.
     pub(crate) files: u64,
 }
 

@@ -3,11 +3,11 @@
 //! A list has one entry per line; `#` begins a comment:
 //!
 //! ```text
-//! @vm                      everything of a built-in set (`vm`, `server`)
+//! @vm                      everything of a built-in set (`vm`, `server`, `aarch64`)
 //! xfs                      a module
 //! drivers/net/ethernet/    every module below this directory of the kernel
-//! -nfp                     not this one, unless another needs it
-//! -drivers/scsi/pcmcia/    nor these
+//! -nfp                     not this module, unless another module needs it
+//! -drivers/scsi/pcmcia/    no module below this directory, unless another needs it
 //! ```
 
 use std::collections::BTreeSet;

@@ -15,7 +15,8 @@ pub use stream::{Member, StreamError, StreamReader};
 pub use writer::{Header, WriteError, Writer};
 
 pub(crate) const MAGIC: &[u8; 6] = b"070701";
-/// The same format with a checksum of the content, which the kernel ignores.
+/// The magic number of the same format with checksums of the contents, which the kernel
+/// ignores.
 const MAGIC_WITH_CHECKSUMS: &[u8; 6] = b"070702";
 pub(crate) const HEADER_LEN: usize = 110;
 pub(crate) const TRAILER: &str = "TRAILER!!!";

@@ -30,7 +30,8 @@ impl PathError {
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, PathError> {
     use std::io::Read as _;
     let file = std::fs::File::open(path).map_err(PathError::new("cannot open", path))?;
-    // With the room for it, a small file takes two calls instead of seven.
+    // Allocate the buffer for the whole file at once: a small file then takes two read
+    // calls instead of seven.
     let expected = file.metadata().map_or(0, |metadata| metadata.len());
     // The cast is lossless: this is a program for 64-bit systems.
     let mut bytes = Vec::with_capacity(expected.min(limit) as usize + 1);

@@ -3,8 +3,8 @@
 //! and the shared libraries that they load. The builder copies them from the build
 //! machine.
 //!
-//! The loader in the ramdisk has no cache (`ld.so.cache`). So the builder copies every
-//! library to a directory that the loader searches by default.
+//! The dynamic loader in the ramdisk has no cache (`ld.so.cache`). So the builder copies
+//! every library to a directory that the loader searches by default.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -114,7 +114,7 @@ impl From<StreamError> for RpmError {
     }
 }
 
-/// An RPM package whose headers were read. Its archive was not.
+/// An RPM package. Its headers have been read, its archive has not.
 #[derive(Debug)]
 pub struct Package<R> {
     input: R,
@@ -123,7 +123,8 @@ pub struct Package<R> {
     provides: Vec<String>,
     installed_bytes: u64,
     payload_offset: u64,
-    /// In lower-case hexadecimal digits. `None` if the header has no digest.
+    /// The SHA-256 of the archive in hexadecimal digits. `None` if the header has no
+    /// digest or one of another algorithm.
     payload_sha256: Option<String>,
 }
 
@@ -178,7 +179,8 @@ impl<R: Read + Seek> Package<R> {
         &self.provides
     }
 
-    /// The size of the package's files as the header states it.
+    /// The size of the package's files in bytes, as the header states it; 0 if it states
+    /// none.
     #[must_use]
     pub fn installed_bytes(&self) -> u64 {
         self.installed_bytes

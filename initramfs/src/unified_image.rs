@@ -90,7 +90,8 @@ pub fn assemble(stub: &[u8], sections: &[Section<'_>]) -> Result<Vec<u8>, ImageE
             padded: limited(padded)?,
             at: limited(at)?,
         };
-        // Both ends are below the limit, too, and fit into memory.
+        // Also check the ends of the section in the file and in memory against the limit.
+        // So the casts below are lossless.
         let (start, end) = (at, limited(at + padded)?);
         limited(memory_end)?;
         image.resize(start as usize, 0);

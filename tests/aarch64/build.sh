@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds the agent for aarch64 on an x86-64 machine, and gets what media for aarch64 hosts
-# are made of.
+# Builds the agent for aarch64 on an x86-64 machine, and downloads the packages from which
+# boot media for aarch64 hosts are made.
 #
 #   tests/aarch64/build.sh [--suite SUITE] -o DIR
 #
@@ -36,21 +36,21 @@ cd "$(dirname "$0")/../.."
 mkdir -p "$out"; out=$(cd "$out" && pwd)
 say() { echo "aarch64: $*" >&2; }
 
-# make_root: the compiler. The packages of arm64 are libraries only, so nothing of arm64
-# has to run.
+# make_root: makes the root file system with the compiler. Its packages of arm64 are
+# libraries only, so no program of arm64 has to run.
 make_root() {
   [ ! -e "$out/root/complete" ] || return 0
   [ "$(id -u)" = 0 ] || { say 'needs root to make the file system of the compiler'; exit 1; }
   say "making a root file system of $suite with rustc"
   rm -rf --one-file-system "$out/root"
-  # A mirror that is a snapshot has lists of sid that have expired. Their signature is checked
-  # all the same.
+  # On a snapshot mirror, the package lists of sid have expired. apt must accept them; it
+  # still checks their signature.
   unshare --mount mmdebstrap --variant=minbase --architectures=amd64,arm64 \
     --aptopt='Acquire::Check-Valid-Until "false"' \
     --include=ca-certificates,cargo,rustc,gcc,libc6-dev,make,perl,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross,libstd-rust-dev:arm64 \
     "$suite" "$out/root" "$mirror/debian" > "$out/root.log" 2>&1 ||
     { tail -n 20 "$out/root.log" >&2; say "mmdebstrap failed, see $out/root.log. In sid, the packages of amd64 and arm64 can differ in version for some hours"; exit 1; }
-  # A site's own certificate authorities.
+  # Add the certificate authorities that are installed on this machine for its site.
   if ls /usr/local/share/ca-certificates/*.crt > /dev/null 2>&1; then
     cp /usr/local/share/ca-certificates/*.crt "$out/root/usr/local/share/ca-certificates/"
     chroot "$out/root" update-ca-certificates > /dev/null 2>&1
@@ -58,15 +58,16 @@ make_root() {
   touch "$out/root/complete"
 }
 
-# An empty environment but for how to reach the registry.
+# The environment of the build: empty except for the settings with which cargo reaches
+# crates.io.
 environment=(env -i HOME=/root TERM=dumb LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_FILE; do
   [ -z "${!name:-}" ] || environment+=("$name=${!name}")
 done
 
-# run_in COMMAND: in the compiler's system, with the source tree at /landfall (read only) and
-# the results at /target. The namespaces end with the command, and with them all its mounts
-# and processes.
+# run_in COMMAND: runs a shell command in the root file system of the compiler, with the
+# source tree at /landfall (read only) and the results at /target. The namespaces end with
+# the command, and with them all its mounts and processes.
 run_in() {
   cp /etc/resolv.conf "$out/root/etc/resolv.conf"
   mkdir -p "$out/root/landfall" "$out/root/target" "$out/root/root/.cargo" "$out/target"
@@ -89,11 +90,12 @@ build_agent() {
   run_in "CARGO_TARGET_DIR=/target cargo build --release --locked --target $target -p landfall-agent"
   cp "$out/target/$target/release/landfall-agent" "$out/landfall-agent"
   say "$(stat -c '%n: %s bytes' "$out/landfall-agent")"
-  # The emulator of programs, where the tests have installed it.
+  # Test the agent with QEMU's user-mode emulator, if it is installed.
   if command -v qemu-aarch64 > /dev/null; then qemu-aarch64 "$out/landfall-agent" --version >&2; fi
 }
 
-# apt with lists of its own, as for a machine of arm64.
+# apt COMMAND [ARGUMENT...]: runs apt-get or apt-cache with package lists of its own, as
+# on an arm64 machine.
 apt() {
   local command=$1 program=apt-get; shift
   [ "$command" != depends ] || program=apt-cache
@@ -113,12 +115,13 @@ get_packages() {
   local signed='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
   echo "deb $signed $mirror/debian $loader_release main" > "$out/apt/sources.list"
   apt update
-  # The signed kernel that the meta package stands for.
+  # The signed kernel that the meta package depends on.
   kernel=$(apt depends linux-image-arm64 | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ && !found++ { print $2 }')
   [ -n "$kernel" ] || { say 'linux-image-arm64 names no kernel'; exit 1; }
   (cd "$out/packages" && apt download "$kernel" ignition)
   (cd "$out/packages/loaders" && apt download shim-signed grub-efi-arm64-signed grub-efi-arm64-bin systemd-boot-efi)
-  # With the libraries that they need: nothing is installed in this list of packages.
+  # apt also downloads all dependencies, because $out/apt/status lists no installed
+  # package.
   apt install -y --download-only --no-install-recommends ignition busybox-static util-linux mount passwd > /dev/null
   for package in "$out"/packages/loaders/*.deb "$out"/apt/cache/archives/*.deb; do
     dpkg-deb -x "$package" "$out/system"
@@ -128,7 +131,8 @@ get_packages() {
   touch "$out/packages/complete"
 }
 
-# The emulator and the firmware of the demo's host, where nothing needs them otherwise.
+# Installs the emulator and the firmware for aarch64 hosts, and binutils, if they are
+# missing.
 install_emulator() {
   local package missing=''
   for package in qemu-system-arm qemu-efi-aarch64 binutils; do

@@ -1,12 +1,12 @@
 #!/bin/bash
-# dracut, with which `make bench` compares landfall-image: Debian's packages, unpacked.
+# Downloads and unpacks Debian's dracut, with which `make bench` compares landfall-image.
 #
 #   tests/bench/dracut.sh -o DIR
 #
 # The result is DIR/dracut. The packages are not installed: dracut would replace
-# initramfs-tools, and its hooks would write into this machine's /boot. pigz is one of
-# them because dracut recommends it and uses it in place of gzip. Made once and kept; made
-# again when this script changes.
+# initramfs-tools, and its hooks would write into this machine's /boot. pigz is one of the
+# packages, because dracut recommends it and uses it in place of gzip. The script makes
+# the result again only after the script has changed.
 set -euo pipefail
 export LC_ALL=C
 
@@ -20,7 +20,8 @@ key=$(sha256sum < "$self" | cut -c1-64)
 rm -rf "$out"
 mkdir -p "$out/packages"
 
-# download: dracut-install is a package of its own after Debian 12.
+# download: downloads the packages. In Debian 13 and newer, dracut-install is a separate
+# package.
 download() {
   local packages='dracut-core pigz'
   case $(apt-cache policy dracut-install 2> /dev/null | awk '$1 == "Candidate:" { print $2 }') in
@@ -31,7 +32,8 @@ download() {
   # shellcheck disable=SC2086  # a list of names
   (cd "$out/packages" && apt-get -qq -o APT::Sandbox::User=root download $packages)
 }
-# Lists that are older than the archive name files that have gone.
+# Outdated package lists name files that the archive no longer has: then update the lists
+# and retry.
 download || { say 'apt-get update'; apt-get -qq update; download; }
 for package in "$out"/packages/*.deb; do dpkg-deb -x "$package" "$out"; done
 dpkg-deb -f "$out"/packages/dracut-core_*.deb Version > "$out/version"

@@ -1,12 +1,12 @@
-# The file system `boot`, as CoreOS lays it out, and the two GRUB cores.
-# Sourced by build.sh.
+# Makes the file system `boot` with the layout of CoreOS, and GRUB's core images for BIOS
+# and UEFI. Sourced by build.sh.
 
-# In the core image: what finds and reads /boot.  The `linux` command stays
-# outside so that grub.cfg can define a function of that name (see there).
+# The modules in GRUB's core image: those that find and read /boot. The `linux` command
+# stays outside so that grub.cfg can define a function of that name (see there).
 grub_core='part_gpt part_msdos ext2 fat search search_label search_fs_uuid search_fs_file normal
   configfile test echo serial terminal terminfo loadenv regexp minicmd ls cat reboot halt sleep'
 
-# grub_closure DIR MODULE..: the modules and all they need, from moddep.lst.
+# grub_closure DIR MODULE..: prints the modules and their dependencies, from moddep.lst.
 grub_closure() {
   local list=$1/moddep.lst; shift
   awk -v want="$*" '
@@ -41,7 +41,8 @@ ENTRY
   sed "s/ttyS0/$serial/" "$here/platforms.json" > "$boot/coreos/platforms.json"
   cp "$here/grub.cfg" "$boot/grub2/grub.cfg"
   if [ -n "$system" ]; then
-    # EFI's console is on the serial port there, and GRUB has no driver for a PL011.
+    # On aarch64, EFI's console is on the serial port, and GRUB has no driver for its
+    # PL011.
     sed -i 's/^serial --speed.*//; s/^\(terminal_[a-z]*\) serial/\1 console/' "$boot/grub2/grub.cfg"
     sed -i 's/"serial --speed=115200", //; s/ serial console"/ console"/g; s/ serial"/ console"/g' "$boot/coreos/platforms.json"
     grub_core=$(echo "$grub_core" | sed 's/ serial / /')
@@ -61,7 +62,7 @@ ENTRY
   [ -n "$system" ] ||
     grub-mkimage -d /usr/lib/grub/i386-pc -O i386-pc -p '(,gpt3)/grub2' -o "$work/core.img" biosdisk $grub_core
   platform=${grub_platforms#i386-pc }
-  # CoreOS' GRUB has mdraid1x, too: its disk may be a software RAID.
+  # CoreOS' GRUB has mdraid1x, too, because its disk may be a software RAID.
   grub-mkimage -d "$system/usr/lib/grub/$platform" -O "$platform" -p /EFI/redhat -o "$work/grub.efi" \
     $grub_core mdraid1x
 }

@@ -3,21 +3,22 @@
 #
 #   build.sh --kernel-deb FILE --ignition-deb FILE [--network-manager-debs DIR [--iscsi-debs DIR]] [--aarch64 DIR] -o DIR
 #
-# --aarch64 makes the image for aarch64, of a kernel and an Ignition of that architecture, and
-# of the programs and of GRUB below DIR (tests/aarch64/build.sh fills it). It boots under UEFI.
+# --aarch64 makes the image for aarch64, from a kernel and an Ignition package for
+# aarch64, and from the programs and GRUB below DIR (tests/aarch64/build.sh fills it). It
+# boots only under UEFI.
 #
-# With NetworkManager's packages the first boot's network is made by it and by
-# udev (network-manager), else by a small script (network-small). Such an image
-# also has mdadm, and starts from a software RAID.  With dracut's and open-iscsi's
-# packages, too, it starts from the iSCSI target in the firmware's table.
+# With --network-manager-debs, NetworkManager and udev configure the network of the first
+# boot (file network-manager); without it, a small script does (network-small). An image
+# with NetworkManager also has mdadm, and boots from a software RAID. With --iscsi-debs
+# (dracut and open-iscsi) it also boots from the iSCSI target in the firmware's table.
 #
-# The result is DIR/coreos.raw and its .gz, .xz and .zst forms, with SHA256SUMS.
-# Everything comes out of Debian packages; the disk boots under BIOS and UEFI
-# and runs the real Ignition on its first boot.  No loop device, no mount, no
-# network, no privilege: the file systems are filled by mke2fs -d and mtools.
+# The result is DIR/coreos.raw and its .gz, .xz and .zst forms, with SHA256SUMS. All files
+# come from Debian packages. The disk boots under BIOS and UEFI and runs the real Ignition
+# on its first boot. The build needs no loop device, no mount, no network and no
+# privileges: mke2fs -d and mtools fill the file systems.
 #
-# The same recipe and packages give the same bytes; a build is skipped when
-# DIR/key already has their digests and versions.
+# The same scripts and packages give the same bytes. The build is skipped if DIR/key
+# already has the digests and versions of both.
 set -euo pipefail
 export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
 
@@ -47,9 +48,9 @@ fi
 [ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
 
 . "$here/../guest.sh"
-# What decides the bytes: this folder and what all guests share, the packages
-# given, and the packages whose files are copied into the image or whose tools
-# lay it out.
+# Prints the digests and versions of all that the bytes of the image depend on: this
+# folder, guest.sh, the packages of the arguments, and the installed packages whose files
+# are in the image or whose tools make it.
 image_key() {
   digests "$here/../guest.sh" "$here"/* "$kernel_deb" "$ignition_deb"
   if [ -n "$network_manager_debs" ]; then
@@ -60,7 +61,7 @@ image_key() {
     digests "$iscsi_debs"/*.deb
     versions bash libssl3*
   fi
-  # The names of files, which have the versions in them.
+  # The names of the unpacked packages, which contain their versions.
   if [ -n "$system" ]; then sed 's/_/ /' "$system/packages"; fi
   versions busybox-static grub-pc-bin grub-efi-amd64-bin \
     grub-common e2fsprogs dosfstools mtools gdisk passwd util-linux mount libc6 cpio zstd xz-utils gzip kmod
@@ -102,10 +103,10 @@ build_disk "$work/coreos.raw"
 
 say 'compressing'
 gzip -n -6 -c "$work/coreos.raw" > "$work/coreos.raw.gz"
-# The tests of NetworkManager are not about compression.
+# The tests use only the image without NetworkManager in xz and zstd.
 if [ -z "$network_manager_debs" ]; then
-  # One thread: xz splits its input by the number of threads, the bytes must not
-  # depend on the machine.
+  # Use one thread: with several threads, xz divides its input, and the bytes would depend
+  # on the number of processors.
   xz -T1 -1 -c "$work/coreos.raw" > "$work/coreos.raw.xz"
   zstd -q -9 --single-thread "$work/coreos.raw" -o "$work/coreos.raw.zst"
 fi

@@ -1,10 +1,11 @@
 # The disk: partition numbers, labels, types and GUIDs are those of CoreOS, the
 # sizes are not.  Sourced by build.sh.
 
-# MiB of each partition, in order; everything is aligned to 1 MiB.
+# The size of each partition in MiB, in their order. All partitions are aligned to 1 MiB.
 bios_boot_size=1 esp_size=16 boot_size=80 root_size=32
 
-# level_times IMAGE TREE: mke2fs -d keeps the change times of its source files.
+# level_times IMAGE TREE: sets all times in IMAGE to SOURCE_DATE_EPOCH, because mke2fs -d
+# copies the change times of the files in TREE.
 level_times() {
   local path field
   (cd "$2" && find . | sed 's/^\.//; s/^$/\//') | while IFS= read -r path; do
@@ -18,8 +19,9 @@ level_times() {
   debugfs -w -f "$work/level.cmd" "$1" > /dev/null 2>&1
 }
 
-# ext4_image FILE MIB LABEL UUID TREE.  The two features excluded are defaults of
-# newer e2fsprogs which GRUB 2.06 and the 6.1 kernel's fsck would not know.
+# ext4_image FILE MIB LABEL UUID TREE: makes a file system of MIB MiB with the files of
+# TREE. It lacks two features that are defaults of newer e2fsprogs, because GRUB 2.06 and
+# the fsck of a system with kernel 6.1 may not know them.
 ext4_image() {
   find "$5" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
   truncate -s "$2M" "$1"
@@ -31,13 +33,14 @@ ext4_image() {
 esp_image() {
   truncate -s ${esp_size}M "$1"
   mkfs.vfat --invariant -i 7B7795E7 -n EFI-SYSTEM "$1" > /dev/null
-  # What shim installs on RHCOS: the firmware entry to create, UTF-16 with a mark.
+  # The file that shim has on RHCOS: it describes the boot entry to create, in UTF-16 with
+  # a byte order mark.
   printf '\xff\xfe' > "$work/BOOT$EFI.CSV"
   printf 'shim%s.efi,Red Hat Enterprise Linux,,This is the boot entry for Red Hat Enterprise Linux\n' "$efi" \
     | iconv -f UTF-8 -t UTF-16LE >> "$work/BOOT$EFI.CSV"
   touch -d "@$SOURCE_DATE_EPOCH" "$work/grub.efi" "$work/BOOT$EFI.CSV" "$work/esp-grub.cfg"
   mmd -i "$1" ::/EFI ::/EFI/BOOT ::/EFI/redhat
-  # shim itself would only load grub$efi.efi; GRUB takes its name.
+  # GRUB is also in the place of shim, because shim would only load grub$efi.efi.
   mcopy -m -i "$1" "$work/grub.efi" ::/EFI/BOOT/BOOT$EFI.EFI
   mcopy -m -i "$1" "$work/grub.efi" "::/EFI/redhat/shim$efi.efi"
   mcopy -m -i "$1" "$work/grub.efi" "::/EFI/redhat/grub$efi.efi"
@@ -55,11 +58,12 @@ little_endian_64() {
   printf "$text"
 }
 
-# patch FILE OFFSET: standard input goes there.
+# patch FILE OFFSET: writes standard input into FILE at OFFSET, in bytes.
 patch() { dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
 
-# What grub-bios-setup writes, without a device: boot code into the MBR, the
-# core into BIOS-BOOT.  Offsets are those of GRUB's boot.S and diskboot.S.
+# install_bios_grub DISK FIRST-SECTOR: writes what grub-bios-setup would write, but needs
+# no device: boot code into the MBR, the core image into BIOS-BOOT. Offsets are those of
+# GRUB's boot.S and diskboot.S.
 install_bios_grub() {
   local disk=$1 first=$2
   [ "$(stat -c %s "$work/core.img")" -le $((bios_boot_size * 1024 * 1024)) ]
@@ -83,7 +87,7 @@ build_disk() {
   # On aarch64 the first partition is a reserved one.
   local first=BIOS-BOOT:21686148-6449-6E6F-744E-656564454649
   [ -z "$system" ] || first=reserved:8DA63339-0007-60C0-C436-083AC8230908
-  # The disk GUID is the one by which CoreOS knows "never booted".
+  # By this disk GUID, CoreOS detects a disk that was never booted.
   sgdisk -a 2048 -U 00000000-0000-4000-a000-000000000001 \
     -n 1:$mib:$((esp - 1)) -c 1:${first%%:*} -t 1:${first#*:} -u 1:11111111-0000-4000-a000-000000000001 \
     -n 2:$esp:$((boot - 1)) -c 2:EFI-SYSTEM -t 2:C12A7328-F81F-11D2-BA4B-00A0C93EC93B -u 2:11111111-0000-4000-a000-000000000002 \

@@ -1,5 +1,5 @@
-# The image's own initramfs: busybox, the real Ignition, and a shell /init that
-# runs its stages.  Sourced by build.sh.
+# The initramfs of the image: busybox, the real Ignition, and a shell script /init that
+# runs the stages of Ignition. Sourced by build.sh.
 
 # Drivers for the disks and NICs a test guest can have, and the file systems.
 # Dependencies are resolved by depmod and modprobe from the package's tree.
@@ -14,10 +14,11 @@ build_initramfs() {
   local root=$work/initramfs program stub
   mkdir -p "$root"/{bin,sbin,usr/{bin,sbin,lib/ignition},etc,proc,sys,dev,run,tmp,sysroot,mnt,lib,lib64}
   busybox_tree "$root"
-  # /bin comes before /usr in nobody's PATH here, but mount(8) must not be shadowed.
+  # Remove busybox's links, so that they never shadow the real mount(8), umount(8) and
+  # blkid(8).
   rm "$root/bin/mount" "$root/bin/umount" "$root/bin/blkid" 2>/dev/null || true
-  # The kernel runs /sbin/modprobe for a module that it needs. ext4 needs crc32c, which is a
-  # module of arm64's kernel.
+  # The kernel runs /sbin/modprobe for a module that it needs. For ext4 it needs crc32c,
+  # which is a module in the arm64 kernel.
   ln -s ../bin/busybox "$root/sbin/modprobe"
   for program in $image_programs; do
     # Debian 12 may still have blkid in /sbin only (not a merged /usr).
@@ -34,8 +35,9 @@ build_initramfs() {
   echo 'root:x:0:' > "$root/etc/group"
   echo 'NAME="CoreOS-shaped test image"' > "$root/etc/initrd-release"
   install -m 755 "$here/initramfs-init" "$root/init"
-  # Ignition relabels what it writes and settles udev; there is no policy here,
-  # and udev only beside NetworkManager, and both calls must succeed.
+  # Ignition calls setfiles to relabel what it writes, and udevadm to wait for udev. The
+  # image has no SELinux policy, and udev only with NetworkManager, so stubs make both
+  # calls succeed.
   for stub in setfiles udevadm; do
     printf '#!/bin/sh\nexit 0\n' > "$root/usr/sbin/$stub"
     chmod 755 "$root/usr/sbin/$stub"

@@ -1,9 +1,11 @@
 # A root disk on iSCSI: dracut's modules base, network, network-manager and iscsi, and
 # open-iscsi, from Debian's packages. Their scripts are in the places where dracut puts
-# them (the function install of each module-setup.sh). What calls them is dracut-hooks:
-# the image has no complete dracut. It needs network-manager.sh. Sourced by build.sh.
+# them (the function install of each module-setup.sh). The script dracut-hooks calls them,
+# because the image has no complete dracut. This file needs network-manager.sh. Sourced by
+# build.sh.
 
-# What the installkernel of dracut's module iscsi lists, without the drivers of cards.
+# The kernel modules that the function installkernel of dracut's module iscsi lists,
+# without the drivers of cards.
 iscsi_modules='iscsi_tcp iscsi_ibft iscsi_boot_sysfs'
 
 add_iscsi() {
@@ -13,7 +15,8 @@ add_iscsi() {
   for program in iscsid iscsiadm iscsi-iname; do
     add_unpacked "$(find "$debs/sbin" "$debs/usr/sbin" -name "$program" -type f 2> /dev/null)" "$root/usr/sbin/$program"
   done
-  # nm-run.sh is a bash script, and busybox' modprobe lacks options that iscsi has.
+  # nm-run.sh is a bash script, and busybox's modprobe lacks options that the iscsi
+  # scripts use.
   cp -L /bin/bash "$root/bin/bash"
   copy_libraries /bin/bash "$root"
   cp -L /sbin/modprobe "$root/usr/sbin/modprobe"
@@ -44,8 +47,9 @@ add_iscsi() {
   cat "$here/network-iscsi" >> "$root/usr/lib/network"
 }
 
-# dracut_script NAME PATH: into the initramfs. The versions of dracut have the same scripts,
-# but not in the same modules. The module connman has a netroot.sh of its own.
+# dracut_script NAME PATH: copies a script of dracut to PATH in the initramfs. The
+# versions of dracut have the same scripts, but not in the same modules. The module
+# connman has a netroot.sh of its own.
 dracut_script() {
   install -D -m 755 "$(find "$debs/usr/lib/dracut/modules.d" -name "$1" ! -path '*connman*')" "$root/$2"
 }

@@ -2,7 +2,8 @@
 # put them there (modules.d/35network-manager, 90mdraid): without D-Bus.  Sourced by
 # build.sh.
 
-# The rules that name network devices and link disks, and drivers by modalias.
+# The udev rules that name network devices, make the links in /dev/disk, and load drivers
+# by modalias.
 udev_rules='50-udev-default 60-block 60-persistent-storage 63-md-raid-arrays 75-net-description 80-drivers 80-net-setup-link'
 
 add_network_manager() {
@@ -10,12 +11,12 @@ add_network_manager() {
   mkdir -p "$debs" "$root"/{var/lib,etc/NetworkManager,usr/lib}/NetworkManager "$root"/usr/lib/udev/rules.d \
     "$root"/usr/lib/systemd/network
   for deb in "$network_manager_debs"/*.deb; do dpkg-deb -x "$deb" "$debs"; done
-  # Debian 12 has them in usr/lib/NetworkManager, Debian 13 in usr/libexec.
+  # Debian 12 has these programs in usr/lib/NetworkManager, Debian 13 in usr/libexec.
   for program in NetworkManager nm-initrd-generator nm-daemon-helper; do
     program=$(cd "$debs" && find usr -type f -perm -u+x -name "$program")
     add_unpacked "$debs/$program" "$root/$program"
   done
-  # As dracut has it: a NIC that nothing was said of is left alone.
+  # As in dracut: NetworkManager leaves a NIC without settings unchanged.
   printf '[main]\nno-auto-default=*\nplugins=keyfile\n\n[logging]\nlevel=INFO\n' > "$root/etc/NetworkManager/NetworkManager.conf"
   rm "$root/usr/sbin/udevadm"
   install -D /usr/bin/udevadm "$root/usr/bin/udevadm"
@@ -28,22 +29,22 @@ add_network_manager() {
     install "/usr/lib/udev/$program" "$root/usr/lib/udev/"
     copy_libraries "/usr/lib/udev/$program" "$root"
   done
-  # Debian 12 has it in /sbin, where its rules call it in any version.
+  # Put mdadm into /sbin, because its udev rules call /sbin/mdadm in any Debian version.
   install /sbin/mdadm "$root/sbin/mdadm"
   copy_libraries /sbin/mdadm "$root"
   install -m 644 /usr/lib/systemd/network/99-default.link "$root/usr/lib/systemd/network/"
-  # The kernel asks for rtnl-link-bond and rtnl-link-vlan here.  The option is
-  # systemd's (modprobe.d/systemd.conf): without it the driver makes a bond0 of
-  # its own before NetworkManager can.
+  # The kernel requests the modules rtnl-link-bond and rtnl-link-vlan through
+  # /sbin/modprobe. The option is systemd's (modprobe.d/systemd.conf): without it the
+  # driver makes a bond0 of its own before NetworkManager can.
   ln -sf ../bin/busybox "$root/sbin/modprobe"
   mkdir -p "$root/etc/modprobe.d"
   echo 'options bonding max_bonds=0' > "$root/etc/modprobe.d/systemd.conf"
   install -m 644 "$here/network-manager" "$root/usr/lib/network"
 }
 
-# add_unpacked FROM TO: a program of the packages in $debs, and its libraries, of which the
-# packages have some. Those go where the loader looks for them, and not below the folder
-# that they came out of, whose name differs with each build.
+# add_unpacked FROM TO: copies a program of the packages in $debs, and its libraries.
+# Libraries from these packages go where the dynamic loader looks for them, and not below
+# the path of $debs, which differs with each build.
 add_unpacked() {
   local libraries=$work/libraries
   install -D "$1" "$2"

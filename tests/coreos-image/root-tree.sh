@@ -1,4 +1,5 @@
-# The real root: just enough to show what Ignition did to it.  Sourced by build.sh.
+# The real root file system: just enough to show what Ignition changed in it. Sourced by
+# build.sh.
 
 build_root_tree() {
   local root=$1
@@ -15,7 +16,7 @@ build_root_tree() {
   chmod 600 "$root/etc/shadow" "$root/etc/gshadow"
   printf 'NAME="CoreOS-shaped test image"\nID=rhcos\nVERSION_ID=1.0\n' > "$root/etc/os-release"
   printf '{"build": "1.0", "ref": "", "ostree-commit": "", "imgid": "coreos.raw"}\n' > "$root/.coreos-aleph-version.json"
-  # Ignition refuses to relabel without a policy to name.
+  # Ignition fails to relabel if /etc/selinux/config names no policy.
   mkdir -p "$root/etc/selinux/targeted/contexts/files"
   printf 'SELINUX=permissive\nSELINUXTYPE=targeted\n' > "$root/etc/selinux/config"
   : > "$root/etc/selinux/targeted/contexts/files/file_contexts"

@@ -33,7 +33,8 @@ const IP_OPTIONS: &str = "ip=dhcp";
 const ARCHIVE: &str = "landfall-agent.tar";
 /// The name of the image on the HTTP server.
 const IMAGE: &str = "coreos.raw.gz";
-/// What a disk of an earlier installation begins with, in its second sector.
+/// The signature of a GPT. A disk with an earlier installation has it at the start of its
+/// second sector.
 const TABLE: &[u8] = b"EFI PART";
 
 /// The unit as image-customization-controller writes it, but without proxies and pull
@@ -82,7 +83,7 @@ fn unit_text() -> String {
     )
 }
 
-/// The lines of the container on the console, where the test reads them.
+/// A unit that copies the log of the container to the console, where the test reads it.
 const LOG_UNIT: &str = "\
 [Unit]
 Description=Shows the lines of the agent container
@@ -138,9 +139,9 @@ fn cleaning_from_the_agent_container() {
     });
 }
 
-/// Tests what metal3 requests in OpenShift: the image and the Ignition config are on
-/// the disk. So is the network of the live system, because of
-/// `IPA_COREOS_COPY_NETWORK`.
+/// Tests the deploy step that metal3 requests in OpenShift. It puts the image and the
+/// Ignition config on the disk and, because of `IPA_COREOS_COPY_NETWORK`, the network
+/// settings of the live system.
 #[test]
 #[ignore = "the release has to be built"]
 fn install_coreos_from_the_agent_container() {
@@ -191,7 +192,8 @@ impl Started {
         let conductor = Conductor::start(lab, script).await?;
         let machine = machine(lab).await?;
         let guest = Guest::start(lab, &machine).await?;
-        // The host pulls the container first. Two such hosts side by side took 240 s.
+        // The host loads the container image first. This took up to 240 s when two of
+        // these tests ran at the same time.
         guest.console("]: agent: landfall ", 2 * BOOT).await?;
         let started = Self {
             machine,
@@ -203,8 +205,8 @@ impl Started {
         Ok(started)
     }
 
-    /// The environment of the unit, the defaults of the image and the unit's mount
-    /// reach the agent, which leaves the container's root.
+    /// Checks that the agent has the settings from the environment of the unit, from the
+    /// defaults in the image and from the file that the unit mounts.
     async fn has_settings_of_the_container(&self, lab: &Lab) -> Result<()> {
         lab.journal
             .wait_for("the inventory", lab.journal.start(), BOOT, is_report)
@@ -231,7 +233,8 @@ impl Started {
         Ok(())
     }
 
-    /// Waits for the end of the work and of the live system. Returns the machine.
+    /// Waits until the deployment has succeeded and the host is powered off. Returns the
+    /// machine.
     async fn ends(self) -> Result<Machine> {
         self.conductor.deployed(BOOT + DEPLOYMENT).await?;
         self.guest.powered_off(POWER_OFF).await?;
@@ -284,7 +287,8 @@ async fn machine(lab: &Lab) -> Result<Machine> {
         boot: Boot::Direct {
             kernel: artifacts::kernel()?,
             ramdisk: ramdisk(lab).await?,
-            // For Ignition only: what comes after is NetworkManager's work.
+            // Only Ignition uses this address: afterwards NetworkManager configures the
+            // network.
             arguments: format!("{TEST_ARGUMENTS} net.ifnames=0 live.address={GUEST_V4}/24"),
         },
         variables: lab.path("uefi-variables"),

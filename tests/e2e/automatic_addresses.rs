@@ -260,7 +260,7 @@ fn dhcp_server_that_is_dead() {
     });
 }
 
-/// There is no other NIC: the machine never reaches its service.
+/// The only NIC of the machine gets no address, so the machine never reaches its service.
 #[test]
 fn no_dhcp_server() {
     host_test("no_dhcp_server", async |lab| {

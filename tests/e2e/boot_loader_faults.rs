@@ -1,4 +1,4 @@
-//! What GRUB does when it cannot load the kernel or the ramdisk.
+//! Tests what GRUB does if it cannot load the kernel or the ramdisk.
 
 use std::fs::OpenOptions;
 use std::time::Duration;
@@ -54,7 +54,8 @@ fn a_truncated_iso_is_reported_under_bios() {
     });
 }
 
-/// Removes the end of the ramdisk from the ISO, as after an interrupted copy.
+/// Cuts the end of the ramdisk off the ISO, as an interrupted copy does. Boots the ISO
+/// and waits until the console reports the fault.
 async fn cut_iso(lab: &Lab, firmware: Firmware) -> Result<()> {
     let plan = Plan {
         firmware,

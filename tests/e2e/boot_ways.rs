@@ -127,8 +127,8 @@ ways! {
         finish: Finish::Reboot,
         ..Plan::default()
     };
-    /// The same ISO as a USB stick: firmware uses its partition table instead of El
-    /// Torito.
+    /// The ISO on a USB stick: the firmware uses the partition table of the ISO instead
+    /// of El Torito.
     #[ignore = "as image_on_the_stick"]
     usb_uefi: Plan {
         firmware: Firmware::Uefi,

@@ -73,8 +73,8 @@ fn unreadable_disk_does_not_stop_cleaning() {
 }
 
 /// Plugs in one disk after the other until one gets the name sda. The kernel frees the
-/// name of a disk that is gone a moment after its last line about it; a disk that comes
-/// before that is sdb.
+/// name of a disk that is gone a moment after its last line about it; a disk that is
+/// plugged in before that gets the name sdb.
 async fn plug_in_as_sda(lab: &Lab, guest: &mut Guest, disks: Range<usize>) -> Result<()> {
     for index in disks.clone() {
         let plugged = lab.journal.mark();
@@ -101,7 +101,8 @@ fn another_disk_of_the_same_name_is_not_erased() {
             ..Plan::default()
         };
         let mut site = site(lab, &plan, "erase_devices").await?;
-        // The agent erases disks in descending order of their names: /dev/vda first.
+        // The agent erases one disk at a time, in descending order of the names: /dev/vda
+        // first.
         site.script.erasure_concurrency = 1;
         let first = lab.path("first.raw");
         OldDisk::Blank.make(&first, 1024).await?;
@@ -127,7 +128,8 @@ fn another_disk_of_the_same_name_is_not_erased() {
         guest
             .console("/dev/vda: pass 1 of 2 (random)", BOOT + STEP)
             .await?;
-        // The pass with zeros is not over before the name has changed its disk.
+        // Make /dev/vda hang, so that its erasure does not end before another disk has
+        // the name sda.
         guest.set_hanging(1, true).await?;
         let gone = lab.journal.mark();
         guest.unplug(0).await?;

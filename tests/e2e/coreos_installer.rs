@@ -20,8 +20,8 @@ const KEYFILE: &[u8] = b"[connection]\nid=eth0\ntype=ethernet\n\n[ipv4]\nmethod=
 const CONFIG_FILE: &[u8] =
     b"append-karg: [a, b]\ndelete-karg:\n  - no_timer_check\nignition-file: /files/config.ign\n";
 
-/// The rows of the table "Diff of the boot partition" in the reference of
-/// coreos-installer, and cases that the table leaves out.
+/// Cases with the options of coreos-installer that change the boot partition. In some
+/// cases the options change no file.
 const BOOT_PARTITION: &[Case] = &[
     Case::PLAIN,
     Case {

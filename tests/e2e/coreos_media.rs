@@ -30,9 +30,9 @@ use crate::host_test;
 
 /// A kernel argument of the built medium. `iso kargs modify` deletes it.
 const BUILT: &str = "test.built=1";
-/// The source of the network with [`packed_plan`].
+/// The source of the network that the agent logs if the ramdisk has [`packed_plan`].
 const EMBEDDED: &str = "plan embedded in the ramdisk";
-/// The source of the network with [`profile`].
+/// The source of the network that the agent logs if the Ignition config has [`profile`].
 const KEYFILES: &str = "NetworkManager keyfiles in the ramdisk";
 /// The host name in [`agent_unit`].
 const HOST_NAME: &str = "node7.example.org";
@@ -41,7 +41,7 @@ fn plan(firmware: Firmware, way: Way) -> Plan {
     Plan {
         firmware,
         way,
-        // Nobody answers.
+        // No DHCP server answers.
         network: Network::Given("ip=dhcp"),
         unattended: Some(BUILT.to_owned()),
         ..Plan::default()
@@ -74,7 +74,7 @@ fn file(path: &str, mode: u32, content: &str) -> Value {
 }
 
 /// The agent's configuration, which names the conductor. With [`agent_unit`] the agent
-/// listens for LLDP, which nobody sends here.
+/// listens for LLDP. Nobody sends LLDP here, so the timeout is one second.
 fn configuration() -> Value {
     let api = Family::V4.url(conductor::PORT);
     let configuration = format!(
@@ -132,14 +132,16 @@ fn overlay(iso: &Path, bytes: &[u8]) -> Result<()> {
     Ok(file.write_all_at(bytes, area.offset)?)
 }
 
-/// Returns what the conductor got from the inspection.
+/// Installs the host and boots the installed system. Returns the inspection data that the
+/// conductor got.
 async fn install(lab: &Lab, plan: &Plan, site: &Site, source: &str) -> Result<Value> {
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;
     deploy_and_boot(lab, plan, site, &services, guest).await?;
     lab.journal
         .console_line(&[&format!("network: source: {source}")])?;
-    // Their process could be started, and confined completely.
+    // Neither line may appear: the agent prints them if it cannot start the process of
+    // the parsers, or cannot confine it.
     for remark in [
         "parsers of media, config.ign and LLDP",
         "with its own privileges",

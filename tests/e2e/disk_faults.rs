@@ -30,8 +30,8 @@ fn over_a_system() -> Plan {
     }
 }
 
-/// The first sector of the test image behind `from` that is not part of a run of
-/// zeros.
+/// The number of the 512-byte sector of the test image that contains the first non-zero
+/// byte at or after byte `from`.
 fn sector_with_data(from: usize) -> Result<u64> {
     let image = std::fs::read(artifacts::coreos_image(Packing::Raw)?)?;
     let data = image.iter().skip(from).position(|&byte| byte != 0);
@@ -106,7 +106,7 @@ fn disk_goes_away_while_writing() {
         guest.console("disk: writing the image: ", BOOT).await?;
         let gone = lab.journal.mark();
         guest.unplug(0).await?;
-        // The warning must come long before the download would end.
+        // The step must fail long before the download would end.
         guest
             .console_after(gone, "FAILED execute_deploy_step: ", DISK_GONE)
             .await?;

@@ -94,7 +94,7 @@ fn text_with<'a>(blocks: &'a [Block], part: &str) -> Result<&'a str> {
     Ok(&block.text)
 }
 
-/// Saves the block `file=NAME`.
+/// Saves the page's block whose fence has `file=NAME`.
 fn save(blocks: &[Block], name: &str, to: &Path) -> Result<()> {
     let used = Use::File(Some(name.to_owned()));
     let block = blocks.iter().find(|block| block.used == used);
@@ -129,7 +129,8 @@ impl Server {
     async fn set_up(lab: &Lab) -> Result<Self> {
         let root = lab.path("landfall");
         let blocks = read_page(&root)?;
-        // What openshift-install makes, and the image that it names.
+        // Make the files that openshift-install would make, and the image that the page
+        // uses.
         let site = lab.path("site");
         std::fs::create_dir(&site)?;
         // No test looks at the host name of a proof.
@@ -188,7 +189,8 @@ async fn machine(lab: &Lab, firmware: Firmware, mac: &str) -> Result<Machine> {
     })
 }
 
-/// From power on to the installed system, without intervention.
+/// Installs the host, from power on to the first boot of the installed system, without
+/// intervention.
 async fn installs(lab: &Lab, firmware: Firmware, host: &Host) -> Result<()> {
     let server = Server::set_up(lab).await?;
     let machine = machine(lab, firmware, host.mac).await?;
@@ -218,7 +220,7 @@ async fn installs(lab: &Lab, firmware: Firmware, host: &Host) -> Result<()> {
     Ok(())
 }
 
-/// iPXE and `menu.ipxe`. The page's console is that of a worker.
+/// A worker boots with iPXE and `menu.ipxe`. The page shows the console of a worker.
 #[test]
 fn documented_pxe_bios() {
     host_test("documented_pxe_bios", async |lab| {
@@ -226,7 +228,7 @@ fn documented_pxe_bios() {
     });
 }
 
-/// shim, GRUB and `grub.cfg`.
+/// A master boots with shim, GRUB and `grub.cfg`.
 #[test]
 #[ignore = "as pxe_uefi"]
 fn documented_pxe_uefi() {

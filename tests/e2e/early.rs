@@ -40,8 +40,9 @@ async fn idle_site(lab: &Lab, plan: &Plan) -> Result<Site> {
     Ok(site)
 }
 
-/// A kernel of RHEL: its packages, with modules in .ko.xz and .ko.zst, which the kernel
-/// cannot unpack. The heartbeat shows that init has loaded both kinds.
+/// The kernel comes from RPM packages, as that of RHEL. Its modules are .ko.xz and
+/// .ko.zst files, which this kernel itself cannot unpack. The heartbeat shows that init
+/// has loaded both kinds.
 #[test]
 #[ignore = "rpmbuild packs a kernel: a minute"]
 fn kernel_from_rpms() {
@@ -70,19 +71,21 @@ fn power_button_ends_the_boot() {
     });
 }
 
-/// The agent had committed nothing, so the disk must not boot. Nobody can change the
-/// network before that.
+/// The agent had committed nothing when the power button was pressed, so the disk must
+/// not boot. The test also checks that nobody can change the network during the write.
 #[test]
 fn power_button_while_writing() {
     host_test("power_button_while_writing", async |lab| {
         let mut site = Plan::default().site(lab).await?;
         site.machine.disks.push(second_disk(lab)?);
-        // Slow enough for the steps in the form.
+        // The download is slow, so that it lasts longer than the steps in the network
+        // form.
         site.files[0].behaviour.bytes_per_second = Some(512 * 1024);
         let _services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("disk: writing the image: ", BOOT).await?;
-        // How far it is, and why this disk. It does not offer the form.
+        // The screen shows the progress, and why the agent chose this disk. It does not
+        // offer the network form.
         guest.shows_example(lab, "writing", BOOT).await?;
         let picture = lab.log_path("form").with_extension("png");
         guest.press(&["ret"]).await?;
@@ -123,8 +126,8 @@ fn too_little_memory() {
     });
 }
 
-/// The targets of docs/ways-to-boot.md: the whole deployment with no more memory than
-/// the largest amount that the builder reports.
+/// The target of docs/ways-to-boot.md for the module set `vm`: a whole deployment with
+/// 192 MiB of memory.
 #[test]
 #[ignore = "as the other installations, with less memory"]
 fn a_deployment_in_192_mib() {
@@ -158,9 +161,10 @@ async fn deployed_in(lab: &Lab, mut site: Site, memory_mib: u32) -> Result<()> {
     guest.powered_off(SOFT_OFF).await
 }
 
-/// Enough for the kernel and for the agent, but not for the drivers of servers.
+/// In MiB: enough for the kernel and for the agent, but not for the drivers of servers.
 const TOO_LITTLE_MIB: u32 = 160;
-/// The first block comes after 15 s, and a busy machine is slow.
+/// The time limit for the first status block on the console. The block comes after 15 s,
+/// and a busy test machine is slow.
 const BLOCK: Duration = Duration::from_secs(90);
 
 /// The driver of this console is a module, so init prints its first lines before the
@@ -203,7 +207,8 @@ fn console_that_appears_late() {
     });
 }
 
-/// The BMC shows COM2, and no argument names it. The firmware does, in a table.
+/// The BMC shows COM2. No kernel argument names COM2, but the firmware names it in its
+/// SPCR table.
 #[test]
 fn console_of_the_firmware() {
     host_test("console_of_the_firmware", async |lab| {
@@ -217,7 +222,7 @@ fn console_of_the_firmware() {
         let _services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         heartbeat(lab).await?;
-        // As in console_that_appears_late.
+        // A shutdown by the power button lets every console print its last lines.
         guest.press_power_button().await?;
         guest.powered_off(SOFT_OFF).await?;
         let text = std::fs::read(&output)?;

@@ -2,10 +2,10 @@
 //! deployment.
 //!
 //! The test simulates the events of a day, not its length. With Ironic's timeout of 300
-//! s an agent sends a heartbeat every 90 to 180 s, 640 a day. With a lease of one hour
-//! it renews the lease 48 times. Here the same number of events takes minutes. The
-//! conductor also requests the list of commands over TLS at each heartbeat, which is
-//! more than Ironic does.
+//! s, an agent sends a heartbeat every 90 to 180 s: on average 640 a day. It renews a
+//! lease of one hour every half hour: 48 times a day. Here the same number of events
+//! takes minutes. The conductor also requests the list of commands over TLS at each
+//! heartbeat, which is more than Ironic does.
 
 #![allow(clippy::print_stdout)]
 

@@ -102,7 +102,7 @@ async fn site(lab: &Lab, plan: &Plan, ports: &Ports, trust: Trust) -> Result<Sit
 fn plan() -> Plan {
     Plan {
         network: Network::Given(STATIC),
-        // The config file in the ramdisk orders the installation.
+        // The config file in the ramdisk requests the installation.
         unattended: Some(String::new()),
         ..Plan::default()
     }
@@ -118,8 +118,8 @@ fn option(name: &str, path: &std::path::Path) -> [String; 2] {
     [name.to_owned(), path.display().to_string()]
 }
 
-/// Fetches stream metadata, Ignition config and image over HTTPS, from power on to
-/// the proof.
+/// A host fetches stream metadata, Ignition config and image over HTTPS, and boots the
+/// installed system.
 async fn installs(lab: &Lab, trust: Trust, authority: &Authority, clock: &str) -> Result<()> {
     let plan = plan();
     let site = site(lab, &plan, &ALL_GOOD, trust).await?;

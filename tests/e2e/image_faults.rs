@@ -197,7 +197,7 @@ fn image_server_that_stays_away_leaves_no_disk_that_boots() {
         let guest = site.power_on(lab).await?;
         let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
         ensure_contains(&last_error, &[&site.script.image.url])?;
-        // It had begun to write.
+        // This line shows that the agent had begun to write the image.
         guest.console("connection lost at byte", BOOT).await?;
         guest.cut_power().await?;
         does_not_boot(lab, &site).await

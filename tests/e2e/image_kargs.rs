@@ -41,7 +41,8 @@ fn image_kargs_of_qcow2_uefi() {
     });
 }
 
-/// Changes an image of this format in gzip, checks the result and boots it.
+/// Changes an image in gzip, checks the result and boots it. `format` is the format
+/// inside the gzip file: raw or qcow2.
 async fn changed_image_boots(
     lab: &Lab,
     firmware: Firmware,
@@ -110,7 +111,8 @@ async fn changed_image_boots(
     check_deleted(&lab.journal, start)
 }
 
-/// The partition table and both file systems of a boot have no fault.
+/// Checks that the partition table and the file systems of EFI-SYSTEM and boot have no
+/// fault.
 async fn check_disk(lab: &Lab, disk: &str) -> Result<()> {
     let partitions = config_drive::partitions(disk).await?;
     // EFI-SYSTEM and boot.
@@ -130,7 +132,7 @@ async fn check_disk(lab: &Lab, disk: &str) -> Result<()> {
     Ok(())
 }
 
-/// The kernel did not get the deleted argument.
+/// Checks that the kernel did not get the deleted argument.
 fn check_deleted(
     journal: &landfall_tests::journal::Journal,
     start: landfall_tests::journal::Mark,

@@ -27,10 +27,11 @@ use crate::unattended::config;
 const PORT: u16 = 8380;
 /// From the start of the service until it serves, which takes a second.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// In bytes: what a BMC asks for at once.
+/// In bytes: the size of the ranges that a BMC requests.
 const RANGE: usize = 1 << 20;
 
-/// Two hosts share the processors that one host has in other tests.
+/// The factor for time limits: here two hosts share the processors that one host has in
+/// other tests.
 const SLOWER: u32 = 2;
 
 /// A running `landfall-image serve`, which ends when this is dropped.
@@ -48,7 +49,8 @@ fn path(path: &str) -> String {
 impl ImageService {
     /// `hosts` are options of the builder that name three hosts.
     async fn start(lab: &Lab, iso: &Path, hosts: &[String]) -> Result<Self> {
-        // As in conductor.rs: needed even for plain HTTP.
+        // reqwest needs a crypto provider even for plain HTTP. An error means that a
+        // provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mark = lab.journal.mark();
         let listen = format!("{HOST_V4}:{PORT}");
@@ -116,7 +118,8 @@ impl ImageService {
         Ok(std::fs::write(to, content)?)
     }
 
-    /// Fails unless every byte of this file was read. The kernel belongs to no host.
+    /// Fails unless clients have read every byte of this file. The kernel is the same for
+    /// all hosts: its `host` is empty.
     async fn ensure_read(&self, host: &str, file: &str) -> Result<()> {
         let answer = self.client.get(path("/status.json")).send().await?;
         let status: Value = answer.error_for_status()?.json().await?;

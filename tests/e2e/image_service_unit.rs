@@ -33,7 +33,8 @@ const OPTIONS: &str =
 const HOST: &str = "interfaces:\n- name: eno1\n  type: ethernet\n  state: up\n  ipv4:\n    \
                     enabled: true\n    address:\n    - ip: 192.0.2.99\n      prefix-length: 24\n";
 
-/// Says what systemd and the kernel know of the service, and reloads it.
+/// A script that prints the state of the service from systemd and from /proc, and reloads
+/// the service.
 const LOOK: &str = r#"#!/bin/sh
 say() { echo "UNIT: $*"; }
 show() { systemctl show -P "$1" landfall-image; }
@@ -83,7 +84,8 @@ fn image_service_as_a_unit() {
         let (now, before) = ids.split_once(" was ").context("no id")?;
         ensure!(now.trim() == before.trim(), "{}", line.text);
 
-        // As in conductor.rs: needed even for plain HTTP.
+        // reqwest needs a crypto provider even for plain HTTP. An error means that a
+        // provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build()?;
         let url = format!("http://{GUEST_V4}/node1.iso");
@@ -107,7 +109,8 @@ async fn machine(lab: &Lab) -> Result<Machine> {
         boot: Boot::Direct {
             kernel: artifacts::kernel()?,
             ramdisk: ramdisk(lab).await?,
-            // For Ignition only: what comes after is NetworkManager's work.
+            // Only Ignition uses this address: afterwards NetworkManager configures the
+            // network.
             arguments: format!("{TEST_ARGUMENTS} net.ifnames=0 live.address={GUEST_V4}/24"),
         },
         variables: lab.path("uefi-variables"),

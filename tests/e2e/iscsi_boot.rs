@@ -29,7 +29,7 @@ pub(crate) fn plan() -> Plan {
     }
 }
 
-/// The same machine without its disk. Its table names the target by these ports.
+/// The machine of `site` without its disk. Its iBFT names the target once for each port.
 fn diskless(lab: &Lab, site: &Site, ports: &[u16], chap: Option<(&str, &str)>) -> Result<Site> {
     let nic = IbftNic {
         address: GUEST_V4.into(),
@@ -177,7 +177,8 @@ fn a_lost_iscsi_connection_comes_back() {
     });
 }
 
-/// A wrong secret is named as such, with what to do, and the boot goes on.
+/// If the CHAP secret is wrong, the console shows the reason and a remedy, and the boot
+/// continues.
 #[test]
 fn a_target_that_rejects_the_secret_is_named() {
     host_test("a_target_that_rejects_the_secret_is_named", async |lab| {

@@ -28,7 +28,8 @@ const START: &str = "start.ipxe";
 const KERNEL: &str = "vmlinuz";
 const RAMDISK: &str = "initrd.img";
 
-/// A script with the settings for iPXE's table, and with these commands.
+/// An iPXE script with the settings from which iPXE makes the iBFT, followed by
+/// `commands`.
 fn script(name: &str, commands: &str) -> ServedFile {
     let (user, secret) = CHAP;
     let text = format!(

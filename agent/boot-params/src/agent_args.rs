@@ -34,7 +34,8 @@ impl BootParams {
 
     /// The URLs to which the agent posts the inventory: the URLs of
     /// `inspection_callback_url`. If that setting has no value but collectors are
-    /// configured, the agent uses the inspection API of the Ironic at `api_url`.
+    /// configured, the inspection API below each URL of `api_url`. `None` if there is no
+    /// inspection.
     pub fn inspection_urls(&self) -> Option<ServiceUrls> {
         let given = self.inspection_callback_url.value.clone();
         given.or_else(|| match &self.api_url.value {
@@ -46,8 +47,8 @@ impl BootParams {
         })
     }
 
-    /// One warning for each setting that is set but has no effect yet. Leaves out
-    /// settings from the lookup, since Ironic's answer contains every option.
+    /// Returns one warning for each unsupported setting that has a value. Skips settings
+    /// from the lookup, since Ironic's answer contains every option.
     pub fn not_supported_yet(&self) -> Vec<String> {
         let settings = self.ignored.iter().zip(IGNORED);
         settings

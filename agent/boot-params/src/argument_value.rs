@@ -77,7 +77,8 @@ impl ArgumentValue for HttpUrl {
     }
 }
 
-/// The URL of a webhook. Its path is often the only password that it has.
+/// The URL of a webhook. Often a secret path is the only protection of the webhook, so
+/// warnings and logs mask the URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookUrl(pub HttpUrl);
 
@@ -156,7 +157,8 @@ pub enum ImageServerAuth {
 /// What the agent shows on the consoles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConsoleMode {
-    /// A status screen on a virtual terminal; lines and a block of the status on others.
+    /// A status screen on a virtual terminal; log lines and a block of the status on
+    /// serial consoles.
     Status,
     /// Log lines only.
     Lines,

@@ -1,16 +1,17 @@
-//! Splits the text of a kernel command line into tokens, in order and with repeats.
+//! Splits a kernel command line into tokens. Keeps their order, and keeps repeated
+//! arguments.
 
 use std::fmt;
 
 /// Longest text that [`CommandLine::parse`] reads, in bytes. x86 and arm64 kernels cut a
 /// command line at 2048 bytes, s390 at 4096. A boot configuration file in the initrd can
-/// add more, but none of the agent's arguments belongs there.
+/// add more, but the agent expects none of its arguments there.
 pub const MAX_LENGTH: usize = 4096;
 
 /// In bytes: `COMMAND_LINE_SIZE` of x86_64, NUL included. The kernel silently cuts a
 /// longer command line.
 pub const COMMAND_LINE_SIZE: usize = 2048;
-/// In bytes: the length of the longest kernel arguments on x86_64.
+/// In bytes: the longest kernel command line that x86_64 accepts, without the NUL.
 pub const MAX_KERNEL_ARGS: usize = COMMAND_LINE_SIZE - 1;
 
 /// One argument of the kernel command line.
@@ -32,18 +33,20 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Splits `text` as the kernel's `next_arg()` does (lib/cmdline.c): at white
-    /// space outside double quotes. Quotes may enclose the value (`key="a b"`) or
-    /// the whole argument (`"key=a b"`). There is no escape character. A lone `--`
-    /// is left out: the arguments after it are for init, and the agent is init.
+    /// Splits the first [`MAX_LENGTH`] bytes of `text` as the kernel's `next_arg()` does
+    /// (lib/cmdline.c): at white space outside double quotes. Quotes may enclose the
+    /// value (`key="a b"`) or the whole argument (`"key=a b"`). There is no escape
+    /// character. Unlike in the kernel, a quote that is never closed is an ordinary
+    /// character. A lone `--` is left out: the arguments after it are for init, and the
+    /// agent is init.
     pub fn parse(text: &str) -> CommandLine {
         let (text, cut) = within_limit(text);
         let tokens = tokens(text);
         CommandLine { tokens, cut }
     }
 
-    /// Like [`parse`](Self::parse), but for a file of kernel arguments: the length is
-    /// not limited, and each argument ends at the end of its line at the latest.
+    /// Like [`parse`](Self::parse), but for a file of kernel arguments: the length is not
+    /// limited, and a quoted text cannot continue on the next line.
     pub fn parse_lines(text: &str) -> CommandLine {
         let tokens = text.lines().flat_map(tokens).collect();
         CommandLine { tokens, cut: false }
@@ -156,8 +159,9 @@ fn unquoted(value: &str) -> &str {
     }
 }
 
-/// Cuts before the argument that crosses the limit, because a part of an argument can
-/// have another meaning.
+/// Returns at most [`MAX_LENGTH`] bytes of the text, and whether it was cut. Cuts before
+/// the argument that crosses the limit, because a part of an argument can have another
+/// meaning than the whole argument.
 fn within_limit(text: &str) -> (&str, bool) {
     if text.len() <= MAX_LENGTH {
         return (text, false);

@@ -104,8 +104,8 @@ mod tests {
         assert!(first_boot_arguments(&CommandLine::parse("quiet ro")).is_empty());
     }
 
-    /// This boot reads both spellings (`interface_names`), and BOOTIF in any letter
-    /// case.
+    /// This boot reads both `net.naming_scheme` and `net.naming-scheme` (module
+    /// `interface_names`), and BOOTIF in any letter case.
     #[test]
     fn all_naming_arguments_of_this_boot_are_handed_on() {
         let line = "net.naming_scheme=v257 net.naming-scheme=v252 bootif=01-52-54-00-00-00-01";

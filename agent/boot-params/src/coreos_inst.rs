@@ -15,7 +15,7 @@ use crate::shown::without_secrets;
 
 /// Prefix of all arguments that coreos-installer has, except [`LEGACY`].
 const PREFIX: &str = "coreos.inst.";
-/// Prefix of the arguments that coreos-installer does not have.
+/// Prefix of Landfall's own arguments, which coreos-installer does not have.
 pub(crate) const OWN_PREFIX: &str = "landfall.coreos.inst.";
 
 const LEGACY: &str = "coreos.inst";
@@ -98,9 +98,10 @@ pub struct CoreosInst {
     pub ignition_hash: Option<Digest>,
     /// Everything that makes the installation impossible.
     pub faults: Vec<String>,
-    /// Arguments that are ignored, or that are read differently from how they look.
+    /// Warnings about arguments that are ignored, or that are read differently from how
+    /// they look.
     pub warnings: Vec<String>,
-    /// Messages that the arguments install nothing. They do not apply if a config file
+    /// Messages that these arguments install nothing. They do not apply if a config file
     /// requests an installation.
     pub remarks: Vec<String>,
 }
@@ -174,7 +175,8 @@ impl CoreosInst {
         reader.warn_of_repeats();
         let unknown = reader.unknown();
         match inst.uses_hints {
-            // The misspelt argument may be the one that names a disk.
+            // With hints, an unknown name is a fault: a misspelt argument may name the
+            // disk, and the hints may choose another one.
             true => {
                 let faults = unknown
                     .into_iter()

@@ -108,8 +108,8 @@ impl Digest {
     ///
     /// # Errors
     /// If the text has characters other than hexadecimal digits, or if the number of
-    /// digits does not match the algorithm. If `algorithm` is `None`, the number must
-    /// match one of the algorithms.
+    /// digits does not match the algorithm. If `algorithm` is `None`, the number must be
+    /// that of MD5, SHA-256 or SHA-512.
     pub fn new(algorithm: impl Into<Option<Algorithm>>, hex: &str) -> Result<Self, DigestError> {
         let hex = hex.trim().to_ascii_lowercase();
         let by_length = || Algorithm::by_length(hex.len());
@@ -182,15 +182,15 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Whether the word consists of hexadecimal digits, as many as the digest of some
-/// algorithm has.
+/// True if the word consists of hexadecimal digits only, and their number is the length
+/// of a digest of one of [`ALGORITHMS`].
 pub fn is_digest(word: &str) -> bool {
     let has_length = |known: &(Algorithm, &str, usize)| 2 * known.2 == word.len();
     ALGORITHMS.iter().any(has_length) && bytes(word).is_some()
 }
 
-/// `None` if the text has characters other than hexadecimal digits, or an odd number of
-/// them.
+/// The bytes of a hexadecimal text. `None` if the text has other characters, or an odd
+/// number of digits.
 fn bytes(hex: &str) -> Option<Box<[u8]>> {
     let digits: Vec<u32> = hex.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
     let (pairs, rest) = digits.as_chunks::<2>();

@@ -45,8 +45,8 @@ use crate::firmware_nics::FirmwareNics;
 use crate::mac::BootInterface;
 use times::Times;
 
-/// The maximum number of servers that are read from each of `rd.net.dns=` and
-/// `nameserver=`. A resolver uses three.
+/// The maximum number of servers that are read from all `rd.net.dns=` arguments, and from
+/// all `nameserver=` arguments. A resolver uses three.
 const MOST_SERVERS: usize = 64;
 
 /// The network arguments of a command line, in order.
@@ -91,11 +91,12 @@ pub struct NetArgs {
     /// ignored.
     pub ignores_nbft: bool,
     /// `rd.iscsi.firmware=0`: the agent does not log in to the iSCSI targets of the
-    /// firmware's table (iBFT). dracut logs in only if the argument is switched on.
+    /// firmware's table (iBFT). Without the argument, the agent logs in, but dracut does
+    /// not.
     pub ignores_ibft_targets: bool,
-    /// `ifname=nbft0:...` and similar: dracut has already written the network of the
-    /// firmware's NVMe tables (NBFT) as arguments, so the agent does not read it from
-    /// the tables again.
+    /// True if an `ifname=` gives a name that begins with `nbft`. In that case dracut has
+    /// already written the network of the firmware's NVMe tables (NBFT) as arguments, so
+    /// the agent does not read it from the tables again.
     pub has_nbft_names: bool,
     /// What was ignored and why, one line each.
     pub warnings: Vec<String>,
@@ -192,8 +193,9 @@ impl NetArgs {
             })
     }
 
-    /// True if an argument configures an interface. `BOOTIF=` and the timeouts do
-    /// not count.
+    /// True if an argument configures interfaces: one of [`Self::interfaces`],
+    /// `rd.route=`, `nameserver=`, `bootdev=` or `rd.neednet`. `BOOTIF=`, `ifname=`,
+    /// `rd.net.dns=` and the timeouts do not count.
     pub fn configures_interfaces(&self) -> bool {
         !self.interfaces.is_empty()
             || !self.routes.is_empty()
@@ -241,7 +243,8 @@ impl NetArgs {
         self.warnings.push(token.ignored(words));
     }
 
-    /// NetworkManager uses the first interface if the text cannot name a device.
+    /// Reads `bootdev=`. If its text is not a device name or an address, NetworkManager
+    /// uses the first interface.
     fn read_boot_device(&mut self, token: &Token) {
         let text = token.value_or_empty();
         self.boot_device = DeviceSpec::parse_reporting(text, token, &mut self.warnings);

@@ -5,8 +5,8 @@
 //! git of 2026-08), which ignores `flags` (valid, boot NIC) and `subnet-mask`, and
 //! keeps a DNS server that is all zero.
 //!
-//! The firmware's table for an NVMe boot (NBFT) has its own parser, in
-//! `agent/nvme-boot`, which makes the same type.
+//! The firmware's table for an NVMe boot (NBFT) has its own parser, in `agent/nvme-boot`,
+//! which produces a [`FirmwareNic`] as well.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ pub struct FirmwareNics {
     pub nvme: Vec<FirmwareNic>,
 }
 
-/// The files of one directory, each without its final line break.
+/// The files of one directory `ethernetN`, each without its final line break.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirmwareRecord {
     /// The directory's name, for messages.
@@ -42,19 +42,21 @@ pub struct FirmwareNic {
     /// The file `index`, if present.
     pub index: Option<String>,
     pub mac: MacAddr,
-    /// The VLAN that the configuration applies to; 0 in the table means no VLAN.
+    /// The VLAN that the configuration applies to. `None` also for 0, which means no
+    /// VLAN.
     pub vlan: Option<u16>,
     /// How the NIC gets its address.
     pub origin: AddressOrigin,
     /// The family of all addresses in the record.
     pub is_ipv4: bool,
-    /// The address. The table also contains an address that came from DHCP.
+    /// The static address, or the address that the firmware got from DHCP.
     pub address: Option<IpPrefix>,
     /// The gateway: only together with an address, and never all zero.
     pub gateway: Option<IpAddr>,
     /// At most two DNS servers.
     pub dns: Vec<IpAddr>,
-    /// The machine's name. The iBFT's is not read.
+    /// The host name of the machine, from the NBFT. [`FirmwareRecord::parse`] does not
+    /// read the one of the iBFT.
     pub host_name: Option<String>,
 }
 
@@ -91,7 +93,7 @@ impl FirmwareRecord {
     /// Parses the record.
     ///
     /// # Errors
-    /// - The MAC address or the VLAN is not valid.
+    /// - The MAC address is missing or not valid, or the VLAN id is 4095.
     /// - There is neither an address nor a gateway, or a static record has no
     ///   address.
     /// - An address cannot be parsed or is not of the record's family.

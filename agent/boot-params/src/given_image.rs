@@ -50,7 +50,7 @@ impl Checksum {
         Digest::new(algorithm, text).map(Self::Digest)
     }
 
-    /// Parses `ALGORITHM:HEX`, `HEX` or the URL of a checksum file.
+    /// Parses `ALGORITHM:HEX`, `HEX`, the URL of a checksum file, or `ALGORITHM:URL`.
     pub fn parse(text: &str) -> Result<Self, DigestError> {
         let parts = text.split_once(':');
         match parts.and_then(|(name, rest)| Some((Algorithm::by_name(name)?, rest))) {
@@ -61,13 +61,13 @@ impl Checksum {
 }
 
 impl BootParams {
-    /// The image of `landfall.coreos.image`, with the checksum of its `?sha256=` or
-    /// of `landfall.coreos.image_checksum`.
+    /// The image of `landfall.coreos.image`, with the checksum of its `?sha256=` or of
+    /// `landfall.coreos.image_checksum`. `None` if no image is given.
     ///
     /// # Errors
-    /// If the checksum is malformed, because the image would be written unverified
-    /// without it. If both checksums are given and differ, because it is not known
-    /// which of them is right.
+    /// - The checksum is malformed. Without an error, the image would be written
+    ///   unverified.
+    /// - Both checksums are given and differ. It is unknown which one is right.
     pub fn given_image(&self) -> Result<Option<GivenImage>, GivenImageError> {
         let Some(image) = &*self.coreos_image else {
             return Ok(None);

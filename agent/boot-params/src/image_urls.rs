@@ -1,4 +1,4 @@
-//! The URLs of an image and the digest in them, as one argument gives them.
+//! The URLs of one image in one argument, and the digest in their query.
 
 use crate::argument_value::{ArgumentValue, HttpUrl};
 use crate::digest::{Algorithm, Digest};

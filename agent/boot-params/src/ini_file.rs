@@ -122,8 +122,8 @@ fn group_name(line: &str) -> Option<String> {
     }
 }
 
-/// Removes single or double quotes if the same quote is at both ends. A value that is a
-/// single quote character becomes empty, as in oslo.config.
+/// Removes single or double quotes if the same quote is at both ends. A value that
+/// consists of one quote character becomes empty, as in oslo.config.
 fn unquoted(value: &str) -> &str {
     let quote = value.starts_with(['"', '\'']) && value.chars().last() == value.chars().next();
     match quote {

@@ -2,9 +2,9 @@
 
 /// The candidate closest to a mistyped name, if one is close enough.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // At most a quarter of the characters, and at most three characters, may differ.
-    // All arguments start with the same prefix, so a suggestion with more differences
-    // would be a guess.
+    // At most a quarter of the characters, and at most three characters, may differ. Many
+    // names start with the same prefix, so a suggestion with more differences would be a
+    // guess.
     nearest_within(name, name.len().div_ceil(4).min(3), candidates)
 }
 

@@ -1,5 +1,5 @@
-//! The configuration in the container image of OpenShift's agent, which Landfall
-//! replaces.
+//! The configuration in the container image of OpenShift's agent. Landfall's agent takes
+//! the place of that agent.
 
 /// Each option with its value: 00-defaults.conf of openshift/ironic-agent-image.
 pub const DEFAULTS: [(&str, &str); 4] = [

@@ -34,7 +34,7 @@ impl fmt::Display for Origin {
 }
 
 /// A value with its source. The console and `show-params` print both, so that an operator
-/// can see which of two settings took effect.
+/// can see which source's value took effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting<T> {
     pub value: T,

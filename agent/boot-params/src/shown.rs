@@ -1,4 +1,5 @@
-//! Masks secrets in texts, for a console that other people see too.
+//! Masks secrets in texts before they reach a log or a console, which other people see
+//! too.
 
 mod secret_values;
 
@@ -53,9 +54,9 @@ const AFTER_QUOTE: &str = ",;:.)]}>";
 /// Characters that can follow a URL without being part of it.
 const TAIL: [char; 10] = [',', ';', ':', '.', '\'', '"', ')', ']', '}', '>'];
 
-/// The number of slashes after [`MARK`] if the mark belongs to a URL. `http:/` with too
-/// few or too many slashes still counts as the start of a URL, because a password can
-/// follow it too.
+/// The number of slashes after [`MARK`] that precede the host or the path; `None` if the
+/// mark does not belong to a URL. `http:/` with too few or too many slashes still counts
+/// as the start of a URL, because a password can follow it too.
 fn slashes_before_url(before: &str, after: &str) -> Option<usize> {
     let scheme = &before[without_scheme(before).len()..];
     let is_http = matches!(scheme, "http:/" | "https:/");
@@ -73,8 +74,9 @@ fn without_scheme(before: &str) -> &str {
     before.trim_end_matches(is_of_scheme)
 }
 
-/// Where the URL in `text` ends: at white space, at the closing quote if a quote precedes
-/// the URL, or where the next URL of a list begins. `before` ends with [`MARK`].
+/// Returns the byte offset in `text` at which the URL ends: at white space, at the
+/// closing quote if a quote precedes the URL, or before the separator of the next URL of
+/// a list. `before` ends with [`MARK`].
 fn end_of_url(before: &str, text: &str) -> usize {
     let ends_here = |c: char| c.is_whitespace() || c.is_control();
     let end = text.find(ends_here).unwrap_or(text.len());
@@ -85,7 +87,7 @@ fn end_of_url(before: &str, text: &str) -> usize {
     for (mark, _) in text[..query].match_indices("://") {
         let first = without_scheme(&text[..mark]);
         let listed = first.trim_end_matches(|c| SEPARATORS.contains(c));
-        // As in `http://proxy/http://host/`, a URL can be part of another.
+        // A URL can be part of another URL, as in `http://proxy/http://host/`.
         let holds_the_next = first.ends_with('/');
         if (holds_the_next || listed.len() < first.len()) && is_whole(listed) {
             return listed.len();
@@ -134,12 +136,12 @@ fn push_masked(out: &mut String, url: &str) {
             (host, path)
         }
         (None, after) if after.is_none() || is_host(authority) => (authority, path),
-        // The rest of a password that contains a slash or a question mark.
+        // The password contains a slash or a question mark, so its rest is in `path`.
         (None, Some((_, rest))) if !rest.contains('@') => {
             out.push_str("***@");
             split_authority(rest)
         }
-        // A password may continue to the end of the text, so all of it is masked.
+        // A password may continue to the end of the text, so the whole URL is masked.
         _ => {
             out.push_str("***");
             return out.push_str(tail_of(url));
@@ -263,7 +265,8 @@ mod tests {
             user in "[a-z]{1,8}", host in "[a-z]{1,8}", odd in "[^\\s\\pC0-9]{0,3}",
             nasty in "([a,;:'\"<>@/?#&=()\\[\\]{}|\\\\]|,https://|\";|\",\"){0,3}",
         ) {
-            // A digit would turn the text before a slash into a host and its port.
+            // The odd characters contain no digit: in `user:1/...`, `user:1` could be a
+            // host and its port.
             for odd in [odd, nasty] {
                 let url = format!("http://{user}:{odd}S3CRET@{host}/p?k={odd}S3CRET");
                 for text in [format!("x={url}"), format!("{{\"x\":{url:?},\"y\":1}}")] {

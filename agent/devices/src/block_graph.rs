@@ -84,17 +84,17 @@ impl BlockGraph {
     /// The device with this number, as in `st_rdev`.
     ///
     /// # Errors
-    /// If the kernel has no block device with this number.
+    /// If the kernel has no block device with this number, or if sysfs cannot be read.
     pub fn by_number(&self, number: dev_t) -> io::Result<BlockNode> {
         let directory = self.link(number).resolved();
         BlockNode::read(directory.ok_or(io::ErrorKind::NotFound)?, text_of(number))
     }
 
-    /// The device that a device node leads to.
+    /// The device that a device node refers to.
     ///
     /// # Errors
-    /// If the node is not a block device, or if the kernel has no device with its
-    /// number.
+    /// If the node is not a block device, if the kernel has no device with its number, or
+    /// if sysfs cannot be read.
     pub fn by_node(&self, node: &fs::Metadata) -> io::Result<BlockNode> {
         self.by_number(number_of(node).ok_or(io::ErrorKind::NotFound)?)
     }
@@ -299,8 +299,8 @@ fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Unlike `sysfs::names` this reports errors, because a disk whose holders cannot be
-/// read must not count as free.
+/// The names of the entries of a directory, sorted. Unlike `sysfs::names` this reports
+/// errors, because a disk whose holders cannot be read must not count as free.
 fn names(directory: &SystemPath) -> io::Result<Vec<String>> {
     let directory = directory.on_disk().ok_or(io::ErrorKind::NotFound)?;
     let mut names = Vec::new();
@@ -357,7 +357,8 @@ sys/dev/block/8:1 -> /sys/block/sda/sda1",
         nodes.iter().map(|node| &*node.name).collect()
     }
 
-    /// `/dev/null` has the number that a RAM disk may have as a block device.
+    /// The character device `/dev/null` has the number 1:3, which is also that of a RAM
+    /// disk.
     #[test]
     fn the_number_of_a_character_device_leads_to_no_block_device() {
         let null = fs::metadata("/dev/null").unwrap();

@@ -37,7 +37,7 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
     if text("device/vendor").is_some_and(|vendor| vendor == "ATA") {
         return None;
     }
-    // SCSI has the first attribute; NVMe without native multipath has the second.
+    // SCSI disks have `device/wwid`; NVMe disks without native multipath have `wwid`.
     let wwid = text("device/wwid").or_else(|| text("wwid"))?;
     if !names_something(&wwid) {
         return None;
@@ -46,8 +46,8 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
         wwid,
         size: sysfs::number(&block.join("size")).filter(|&size| size > 0)?,
         model: text("device/model"),
-        // The first attribute is the serial number of a SCSI unit, which is the same on
-        // every path (SPC-4, 7.8.18). The second is the serial number of an NVMe disk.
+        // `vpd_pg80` is the serial number of a SCSI unit, which is the same on every path
+        // (SPC-4, 7.8.18). `serial` is the serial number of an NVMe disk.
         serial: sysfs::bytes(&block.join("device/vpd_pg80"))
             .or_else(|| text("device/serial").map(String::into_bytes)),
     })
@@ -60,9 +60,9 @@ fn names_something(wwid: &str) -> bool {
     number.chars().any(|c| c != '0' && !c.is_whitespace())
 }
 
-/// Whether the disk answers reads and writes on this path. For SCSI this is the
-/// state of the device and of its target port group (SPC-4, 5.15.2.4), for NVMe the
-/// state of the controller.
+/// Whether the disk answers reads and writes on this path. For SCSI this is the state of
+/// the device and of its target port group (SPC-4, 5.15.2.4), for NVMe the state of the
+/// controller. A path whose state is unknown counts as active.
 pub fn is_active(block: &SystemPath) -> bool {
     let text = |attribute: &str| sysfs::text(&block.join(attribute));
     let state = text("device/state");
@@ -104,7 +104,7 @@ mod tests {
         assert_ne!(Some(first), of("host2/block/sdd"));
         assert_eq!(of("usb3/3-1/block/sde"), None);
         assert_eq!(of("host2/block/sdf"), None);
-        // Only the number makes it a USB bus.
+        // The directory of a USB bus is `usb` and a number, so `usb3hub` is no USB bus.
         assert!(of("usb3hub/3-1/block/sdg").is_some());
     }
 

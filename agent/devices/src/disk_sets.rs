@@ -165,8 +165,8 @@ fn group_of(name: &str) -> String {
     group.replace('\0', "-")
 }
 
-/// The volume name of a running array, from the superblocks of its members. `None`
-/// if the disk is no array.
+/// The volume name of a running array, from the superblocks of its members. `None` if the
+/// disk is no array, or if no superblock that can be read has a name.
 fn running_volume(block: &SystemPath) -> Option<String> {
     if !block.join("md").is_dir() {
         return None;

@@ -22,7 +22,8 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// By the class of a PCI device in hexadecimal digits: `020000`.
+    /// The purpose of a PCI device with this class, in hexadecimal digits: `020000`.
+    /// `None` for classes that are neither storage nor network.
     fn of_pci_class(class: &str) -> Option<Self> {
         match class.get(..2)? {
             "01" => Some(Self::Storage),

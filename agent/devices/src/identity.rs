@@ -5,7 +5,7 @@
 //! expander is reset in this time, `/dev/sda` may no longer be the disk that the agent
 //! chose.
 //!
-//! The kernel's disk sequence number distinguishes the two disks (Linux 5.15). The
+//! The kernel's disk sequence number (since Linux 5.15) distinguishes these disks. The
 //! number belongs to the `struct gendisk`. A disk gets a new number when the kernel
 //! creates it (`__alloc_disk_node` of block/genhd.c), when its medium changes
 //! (`disk_check_events` of block/disk-events.c), and when a loop device gets a new
@@ -165,7 +165,7 @@ impl ChosenDisk {
     /// Chooses the disk that `path` names now.
     ///
     /// # Errors
-    /// If there is no such disk.
+    /// If there is no such disk, or if it cannot be opened.
     pub fn by_path(path: &Path) -> Result<Self> {
         let chosen = File::open(path).and_then(|file| Identity::of(&file));
         let identity = chosen

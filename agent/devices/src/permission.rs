@@ -91,7 +91,8 @@ impl Home {
 
     /// In the agent container, makes the host's root the root of this process. From then
     /// on a path means the same file as for a service of the host, and the container's
-    /// own files are out of reach. Changes nothing in the other systems.
+    /// own files are out of reach. Does nothing in the ramdisk and for a service of a
+    /// live system.
     pub fn enter(self) -> Result<()> {
         if self != Self::AgentContainer {
             return Ok(());
@@ -129,7 +130,8 @@ fn mark(marker: &Path) -> Result<()> {
     })
 }
 
-/// Proof that destructive work is allowed here. Only this module can create it.
+/// Proof that this process may destroy data on this machine. Only this module can create
+/// it.
 ///
 /// The value is empty. Every function that destroys data has a parameter `_permission`
 /// of this type, so that nobody can call the function without a permission.

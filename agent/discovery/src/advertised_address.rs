@@ -70,8 +70,9 @@ impl std::fmt::Display for Advertised {
 /// Otherwise it is the address of the configured interface or, if no interface is
 /// configured, the source address of the route to the service at `urls`.
 ///
-/// If [`AdvertiseRules::attempts`] attempts have found no address. The error contains
-/// the reason of the last attempt.
+/// # Errors
+/// If [`AdvertiseRules::attempts`] attempts found no address. The error contains the
+/// reason of the last attempt.
 pub async fn advertise(
     rules: &AdvertiseRules,
     urls: &[String],
@@ -213,9 +214,9 @@ async fn addresses_of(url: &str) -> Result<Vec<SocketAddr>, String> {
         .map_err(|error| format!("cannot resolve {host}: {error}"))
 }
 
-/// The source address of the kernel's route to `service`. Other hosts cannot use a
-/// link-local source address. In that case the function returns another address of the
-/// same interface if `service` is link-local too, and fails otherwise.
+/// The source address of the kernel's route to `service`. A host on another link cannot
+/// reach a link-local source address. In that case the function returns another address
+/// of the same interface if `service` is link-local too, and fails otherwise.
 fn source_address_towards(service: SocketAddr) -> Result<IpAddr, String> {
     let source =
         route_source(service).map_err(|error| format!("no route to {}: {error}", service.ip()))?;

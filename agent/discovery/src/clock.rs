@@ -23,10 +23,11 @@ use landfall_sys::wall_clock;
 /// The earliest time of a correct clock: 2026-01-01. It is a constant and not the time
 /// of the build, so that builds are reproducible.
 const OLDEST: Duration = Duration::from_secs(1_767_225_600);
-/// No certificate that the agent meets is valid later than this: 2099-12-31.
+/// The end of the range of plausible times: 2099-12-31. All certificates that the agent
+/// meets expire earlier.
 const NEWEST: Duration = Duration::from_secs(4_102_358_400);
-/// In seconds: the agent tolerates a smaller difference. A maintained clock differs by
-/// less, and such a difference does no harm: Ironic and certificates tolerate an hour.
+/// The agent tolerates a smaller difference. A maintained clock differs by less, and such
+/// a difference does no harm: Ironic and certificates tolerate an hour.
 const TOLERATED: Duration = Duration::from_secs(300);
 /// The first hardware clock of the machine.
 const HARDWARE_CLOCK: &str = "/dev/rtc0";
@@ -42,8 +43,8 @@ pub struct Clock {
 /// The sources that have set the clock.
 #[derive(Debug, Default)]
 struct Sources {
-    /// True once an NTP server has set the clock. NTP is more reliable than a
-    /// `Date`.
+    /// True once an NTP server has set the clock. From then on the agent ignores `Date`
+    /// headers, because NTP is more reliable.
     ntp: AtomicBool,
     any: AtomicBool,
     /// The console has already shown the warning about a `Date` that cannot be used.

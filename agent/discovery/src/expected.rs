@@ -118,7 +118,8 @@ mod tests {
             };
             let found = Expected::File.check(&answer).err();
             assert_eq!(found.map(|found| found.to_string()).as_deref(), expected);
-            // A heartbeat has a token, so the client for Ironic follows no redirect.
+            // A heartbeat contains the agent token, so the client for Ironic follows no
+            // redirect, which could send the token to another server.
             let found = Expected::Ironic.check(&answer);
             assert_eq!(found, Err(UnexpectedAnswer::Status(302)));
         }
@@ -158,7 +159,8 @@ mod tests {
         }
     }
 
-    /// Without this, the screen would say that the service has not answered.
+    /// If `is_unexpected_answer` did not recognise a text, the screen would say that the
+    /// service has not answered.
     #[test]
     fn the_screen_knows_each_unexpected_answer() {
         for found in [

@@ -1,4 +1,5 @@
-//! Finds Ironic, and the address of this machine that Ironic can call back.
+//! Finds Ironic and the address of this machine that Ironic can call back, and sets the
+//! clock.
 
 mod advertised_address;
 pub mod clock;

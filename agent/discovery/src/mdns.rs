@@ -40,7 +40,7 @@ pub struct Question {
     /// Query only on the interfaces with these addresses. If empty, query on all
     /// interfaces.
     pub interfaces: Vec<String>,
-    /// Reject an answer with plain http, because this boot verifies servers. Any
+    /// Reject an answer with plain http. Set if this boot verifies servers, because any
     /// host on the network can answer an mDNS query.
     pub https_only: bool,
 }

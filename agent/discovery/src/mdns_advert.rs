@@ -70,7 +70,8 @@ impl Advert {
     /// The URL of this service. `has_route` returns whether the kernel has a route
     /// to an address.
     ///
-    /// If a record cannot be part of a URL. The error names the record.
+    /// # Errors
+    /// If the records do not form a URL.
     pub fn endpoint(
         &self,
         has_route: impl Fn(SocketAddr) -> bool,
@@ -143,8 +144,9 @@ impl Advert {
             .iter()
             .filter(|known| !known.address.is_loopback() && !known.address.is_unspecified())
             .collect();
-        // mdns-sd returns a set, so the order of the records is lost. This sort puts
-        // IPv4 first, as Ironic's agent does, and link-local addresses last.
+        // mdns-sd returns a set, so the order of the records is lost. This sort puts IPv4
+        // first, as Ironic's agent does, and within each family link-local addresses
+        // last.
         usable.sort_by_key(|known| {
             (
                 Reverse(known.address.is_ipv4()),

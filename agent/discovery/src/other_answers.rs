@@ -58,8 +58,8 @@ impl OtherAnswers {
         self.by_place.remove(&place);
     }
 
-    /// The time at which the search must use the best of these answers. `None` if there
-    /// is no answer.
+    /// The time at which the search must use the best of the kept answers. `None` if no
+    /// answer is kept.
     pub(super) fn due(&self, grace: Duration) -> Option<Instant> {
         let since = match self.has_redirect() {
             true => self.redirected_since,
@@ -68,12 +68,12 @@ impl OtherAnswers {
         since.map(|since| since + grace)
     }
 
-    /// Whether one of these answers is a redirect that the download follows.
+    /// Whether one of the kept answers is a redirect that the download follows.
     pub(super) fn has_redirect(&self) -> bool {
         self.by_place.values().any(Other::is_redirect)
     }
 
-    /// Whether there are answers and all of them come from working servers (status
+    /// Whether there are kept answers and all of them come from working servers (status
     /// below 500).
     pub(super) fn all_work(&self) -> bool {
         !self.by_place.is_empty() && self.by_place.values().all(|other| !other.is_down())

@@ -78,12 +78,14 @@ pub struct FoundService {
 /// far each NIC has come.
 ///
 /// An unexpected HTTP answer only counts if no better answer comes within a minute,
-/// because a proxy in the network of another NIC may be faster than the service. A
+/// because a proxy in the network of another NIC may be faster than the service. (The
+/// time is 10 s if only a NIC that has not appeared yet could bring a better answer.) A
 /// redirect only counts if no other NIC reaches the file within a few seconds, because
-/// the redirect may come from a captive portal. After the search the network prefers
-/// the NIC that reached the service. The `Date` header of the answer can set the clock,
-/// see [`Clock::compare_with`].
+/// the redirect may come from a captive portal. After the search the network prefers the
+/// NIC that reached the service. The `Date` header of the answer can set the clock, see
+/// [`Clock::compare_with`].
 ///
+/// # Errors
 /// If the server is not trusted and [must be trusted](Wanted::must_be_trusted).
 pub async fn find(
     client: &ServiceClient,
@@ -213,7 +215,8 @@ async fn prefer(
     let (url, redirect) = (&reached.url, reached.redirect_in_words());
     let Some(over) = reached.over else {
         tracing::info!("{what} answers at {url}{redirect}");
-        // The kernel's choice of the NIC is not known, and the failed steps are outdated.
+        // It is not known which NIC the kernel chose, and the failed steps of the NICs
+        // are outdated, so clear them.
         reach.send_if_modified(|reach| !mem::take(&mut reach.ways).is_empty());
         return;
     };

@@ -36,7 +36,7 @@ impl NicWay {
     }
 }
 
-/// The progress of all NICs that the plan uses, in the kernel's order.
+/// The progress of all NICs that the plan uses or that are online, in the kernel's order.
 pub fn ways(network: &NetworkState, reach: &Reach) -> Vec<NicWay> {
     let meant = network.nics.iter().filter(|nic| is_meant(nic));
     meant

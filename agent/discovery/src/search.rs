@@ -104,7 +104,8 @@ impl Search {
             let show_at = self.screen.show(&service, &state, &reach.borrow());
             tokio::select! {
                 Some(ended) = self.walks.join_next() => {
-                    // An aborted walk has no result. A newer walk has replaced it.
+                    // An aborted walk has no result. Its NIC is offline, or a newer walk
+                    // has replaced it.
                     let Ok((place, number, walks)) = ended else { continue };
                     if let Some(news) = self.take(place, number, walks, reach) {
                         return news;
@@ -273,7 +274,7 @@ impl Search {
         news
     }
 
-    /// Returns the best unexpected answer, without waiting for a better one.
+    /// Returns the best redirect or unexpected answer, without waiting for a better one.
     pub(super) fn take_other(&mut self) -> Option<Reached> {
         let other = self.others.take_due(Duration::ZERO)?;
         Some(other.reached)

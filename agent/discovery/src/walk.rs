@@ -1,6 +1,6 @@
 //! One walk from a NIC to the service in separate steps, so that the failing step is
 //! known. All sockets are bound to the NIC, so that the routes of other NICs have no
-//! effect.
+//! effect. If no NIC is chosen, the kernel's routes apply.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,9 +21,10 @@ use tokio::time::timeout;
 
 use super::expected::Expected;
 
-/// The resolver asks up to three servers and waits 5 s for each (resolv.conf(5)).
+/// More than the resolver needs: it asks up to three servers and waits 5 s for each
+/// (resolv.conf(5)).
 const DNS_LIMIT: Duration = Duration::from_secs(20);
-/// Ends after the kernel's third retransmission (1, 3 and 7 s).
+/// Ends after the kernel's third retransmission (after 1, 3 and 7 s).
 const TCP_LIMIT: Duration = Duration::from_secs(8);
 /// How long to wait for an answer before the walk tests the connection separately. The
 /// walk does not begin with this test, because some servers log every connection

@@ -27,16 +27,16 @@ pub use parts::{Parts, PartsError};
 
 /// The label of the file system and the name of the partition.
 const LABEL: &str = "config-2";
-/// In bytes: Ironic's limit for the image. A partition that the agent adds for the
-/// image has the same size.
+/// In bytes: Ironic's limit for the image of a config drive. A partition that the agent
+/// adds for the image has the same size.
 const SIZE: u64 = 64 << 20;
 const PIECE: usize = 1 << 20;
 /// The size of a VFAT cluster in bytes.
 const CLUSTER: usize = 4096;
 /// In bytes: a file system that is smaller than this gets clusters of one sector. FAT16
-/// needs at least 4085 clusters: 16 MiB with [`CLUSTER`] bytes each, or 2 MiB with 512
-/// bytes each. FAT16 has at most 65524 clusters, and with 512 bytes each they take less
-/// than this size.
+/// needs at least 4085 clusters, which take 16 MiB with [`CLUSTER`] bytes each, or 2 MiB
+/// with 512 bytes each. FAT16 has at most 65524 clusters. With 512 bytes each they take
+/// just under 32 MiB, so from this size on the clusters must be larger.
 const SMALL: u64 = 32 << 20;
 
 /// A config drive in the form in which Ironic sends it.
@@ -85,7 +85,8 @@ impl ConfigDrive {
     ///
     /// # Errors
     /// If the download fails, if the text or the image is malformed, if the image is
-    /// larger than 64 MiB, or if it cannot be converted.
+    /// larger than 64 MiB, if it cannot be converted, or if the files do not fit into 64
+    /// MiB of VFAT.
     pub fn load(&self, client: &reqwest::Client, sector: u32, rebuild: bool) -> Result<Content> {
         let image = match self {
             Self::Text(text) => unpack(decode_base64(text.as_bytes())?)?,
@@ -197,8 +198,8 @@ impl PartitionTable for mbr::Table {
 /// `table` when the content of all its partitions is on the disk.
 ///
 /// # Errors
-/// If there is no room, if several partitions are config drives, or if the disk
-/// reports an error.
+/// If there is no room, if several partitions are config drives, if the partition begins
+/// in the first MiB of the disk, or if the disk reports an error.
 pub fn write_config_drive(
     target: &Target,
     table: &mut impl PartitionTable,

@@ -76,8 +76,9 @@ impl Sections {
         if state.open > 0 {
             waits();
         }
-        // If another thread has panicked, the lock is poisoned. This does not end the
-        // wait early: in either case no section is open afterwards.
+        // A poisoned lock would end the wait early. But the lock is poisoned only if a
+        // thread panics while it holds the lock, and a panic aborts the whole program
+        // (profile release).
         drop(
             self.changed
                 .wait_while(state, |state| state.open > 0)

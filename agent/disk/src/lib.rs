@@ -1,6 +1,6 @@
 //! Writes disks: an image that is decoded while it arrives, partition tables, config
-//! drives, software RAIDs, erasure. A disk boots only after the image on it is
-//! verified.
+//! drives, software RAIDs, erasure. A disk boots only after the image on it has passed
+//! all checks.
 
 pub mod config_drive;
 pub mod critical_section;

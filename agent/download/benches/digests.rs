@@ -26,7 +26,7 @@ const CHUNK: usize = 256 << 10;
 const SPAN: u64 = 1;
 /// Measurements of each program.
 const RUNS: usize = 5;
-/// The time of the chosen implementation divided by OpenSSL's.
+/// The largest acceptable ratio of the chosen implementation's time to OpenSSL's time.
 const TARGET: f64 = 1.05;
 /// The SHA instructions are bit 29 of the second word (OPENSSL_ia32cap(3)).
 const WITHOUT_SHA: &str = ":~0x20000000";
@@ -51,7 +51,7 @@ struct Case {
     /// What the column on SHA instructions says.
     instructions: &'static str,
     program: Program,
-    /// Whether the agent chooses it on such a processor.
+    /// Whether the agent chooses `program` on a processor with these `instructions`.
     is_chosen: bool,
     /// Bytes per second of processor time, of each run.
     speeds: Vec<f64>,
@@ -61,7 +61,8 @@ fn by_name(name: &str) -> Any<Algorithm> {
     Algorithm::by_name(name).ok_or_else(|| format!("unknown algorithm {name}").into())
 }
 
-/// All cases that this processor can run. OpenSSL is the first of each kind.
+/// All cases that this processor can run. For each algorithm and kind of processor,
+/// OpenSSL comes first.
 fn cases() -> Any<Vec<Case>> {
     let this = Processor::this();
     let has_sha = this.has_sha_instructions();
@@ -87,7 +88,8 @@ fn cases() -> Any<Vec<Case>> {
             let algorithm = by_name(name)?;
             let chosen = Implementation::fastest(algorithm, processor);
             for code in Implementation::ALL {
-                // The others would use the instructions in spite of the row's name.
+                // RustCrypto and ring would use the SHA instructions in a row that is for
+                // a processor without them.
                 let is_true = !hides_sha || code == Implementation::Avx2;
                 if is_true && Hasher::by(code, algorithm).is_some() {
                     add(Program::Ours(code), code == chosen);
@@ -119,7 +121,7 @@ fn ours(code: Implementation, name: &str, chunk: &[u8]) -> Any<f64> {
     }
 }
 
-/// Without `-elapsed`, `openssl speed` counts processor time as well.
+/// Without `-elapsed`, `openssl speed` counts processor time, as [`ours`] does.
 fn open_ssl(name: &str, hides_sha: bool) -> Any<f64> {
     let mut command = Command::new("openssl");
     command.args(["speed", "-mr", "-evp", name]);

@@ -23,7 +23,8 @@ const FILE_LIMIT: usize = 1 << 20;
 /// retries. It sends the image's credentials only to a server that also has the image.
 ///
 /// # Errors
-/// If the checksum file cannot be downloaded, or if it has no digest of the image.
+/// If the checksum file cannot be downloaded, or if it has no digest of the image or a
+/// digest of the wrong length.
 pub fn resolve(checksum: &Checksum, image: &Request, client: &reqwest::Client) -> Result<Digest> {
     let (url, algorithm) = match checksum {
         Checksum::Digest(digest) => return Ok(digest.clone()),
@@ -75,7 +76,8 @@ fn fetch_checksum(request: Request, image_url: &str, client: &reqwest::Client) -
 /// Finds the hash of the image that `image_url` names.
 ///
 /// # Errors
-/// If no line names the image, or if the line contains no hash.
+/// If no line names the image, if the line contains no hash, or if the file is a single
+/// word that is not a hash.
 pub fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, ChecksumFileError> {
     let lines: Vec<&str> = text
         .lines()

@@ -43,7 +43,8 @@ pub struct RetryPolicy {
     pub give_up: Duration,
     /// The minimum number of retries, see `give_up`.
     pub retries: u32,
-    /// The time limit of the whole download, even if it makes progress.
+    /// The time limit of the whole download, even if it makes progress. `None` means that
+    /// there is no limit.
     pub deadline: Option<Duration>,
     /// The pause before the first retry. Each further pause is twice as long.
     pub first_pause: Duration,
@@ -210,7 +211,7 @@ impl Download {
     /// Waits for the next event. Blocks, so async code must not call it.
     ///
     /// # Errors
-    /// If the download has failed after all retries.
+    /// If the download has failed permanently or after all retries.
     pub fn next_event(&mut self) -> Result<Event> {
         let event = self.events.blocking_recv();
         event.unwrap_or_else(|| Err(no_result()))
@@ -229,7 +230,7 @@ pub fn small_file(request: Request, client: reqwest::Client, limit: usize) -> Re
     small_file_with_place(request, client, limit).map(|(_, body)| body)
 }
 
-/// Like [`small_file`], and names the place that delivered the file.
+/// Like [`small_file`], and also returns the place that delivered the file.
 ///
 /// # Errors
 /// As [`small_file`].

@@ -27,7 +27,8 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// The value for `If-Range`, which accepts only a strong entity tag.
+    /// The value for `If-Range`: the entity tag if it is strong, because `If-Range`
+    /// accepts no weak tag, otherwise the value of `Last-Modified`.
     pub fn validator(&self) -> Option<&str> {
         self.strong_tag().or(self.last_modified.as_deref())
     }
@@ -331,7 +332,7 @@ mod tests {
         }
     }
 
-    /// The body was chunked, so its length was not known.
+    /// The body of the first answer was chunked, so the length of the file is not known.
     #[test]
     fn a_range_after_the_last_byte() {
         let known = Resource {

@@ -86,8 +86,8 @@ impl ImageSignature {
     /// Returns the first signature in the file that names one of these keys.
     ///
     /// # Errors
-    /// If no signature names one of the keys. The error contains the reason for each
-    /// signature in the file.
+    /// If the file is not valid OpenPGP data, or if no signature names one of the keys.
+    /// The error contains the reason for each signature in the file.
     pub fn by_known_key(file: &[u8], keys: &[SigningKey]) -> Result<Self, SignatureError> {
         let file = armor::open(file)?;
         let mut faults = Vec::new();
@@ -231,12 +231,12 @@ fn read_version_4(body: &mut Cursor<'_>, whole: &[u8]) -> Result<Read, Signature
 /// The key ID in the subpackets (RFC 9580, 5.2.3.7), if there is one.
 ///
 /// # Errors
-/// If an unknown subpacket is marked as critical.
+/// If a subpacket is cut off, or if an unknown subpacket is marked as critical.
 fn subpackets(area: &[u8]) -> Result<Option<u64>, SignatureError> {
     const CRITICAL: u8 = 0x80;
-    /// Ignore these subpackets: creation time, expiration time, key flags and user ID of
-    /// the signer. Expiration (3) is ignored because the clock of the machine may be
-    /// wrong.
+    /// The subpackets that are ignored: creation time, expiration time, key flags and
+    /// user ID of the signer. Expiration (3) is ignored because the clock of the machine
+    /// may be wrong.
     const HARMLESS: [u8; 4] = [2, 3, 27, 28];
     const ISSUER: u8 = 16;
     const FINGERPRINT: u8 = 33;

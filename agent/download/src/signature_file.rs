@@ -33,7 +33,8 @@ impl NoSignature {
 }
 
 impl From<Failure> for NoSignature {
-    /// If the URL is unusable, it is unknown whether there is a signature.
+    /// If the URL is unusable, it is unknown whether there is a signature, so this does
+    /// not count as a missing signature.
     fn from(failure: Failure) -> Self {
         Self {
             failure,
@@ -45,7 +46,8 @@ impl From<Failure> for NoSignature {
 /// Downloads the signature of the image that `image` requests.
 ///
 /// # Errors
-/// If there is no signature, or if no signature names one of these keys.
+/// If a URL of the image is invalid, if the signature cannot be downloaded, or if no
+/// signature names one of these keys.
 pub fn fetch(
     image: &Request,
     client: &reqwest::Client,
@@ -145,7 +147,7 @@ mod tests {
             let none = none(&Server::of(file));
             assert_eq!(none.is_missing, is_missing, "{none:?}");
             assert!(none.failure.details.contains(expected), "{none:?}");
-            // The answer will be the same the next time.
+            // Not the class of a download error, because a retry would get the same file.
             assert_eq!(none.failure.class, Class::ImageChecksumError);
         }
         let none = none(&Server::start(|_| Reply::status(404)));

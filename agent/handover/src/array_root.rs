@@ -10,7 +10,7 @@ use crate::install_coreos::CoreosChanges;
 const DECISIONS: [&str; 2] = ["rd.md.uuid", "rd.auto"];
 
 /// Returns these changes plus the argument that makes the initramfs assemble the array.
-/// Returns them unchanged if they already add or delete such an argument.
+/// Returns them unchanged if they already add or delete `rd.md.uuid` or `rd.auto`.
 pub fn for_array(changes: &CoreosChanges, array: Uuid) -> CoreosChanges {
     let given = GivenKargs::of(changes);
     let mut all = given.appended.iter().chain(&given.deleted);

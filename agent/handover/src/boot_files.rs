@@ -28,7 +28,7 @@ pub trait BootFiles {
     /// The names in a directory, in any order. Follows symbolic links.
     ///
     /// # Errors
-    /// If there is no such directory.
+    /// If there is no such directory, or if it cannot be read.
     fn names(&self, directory: &Path) -> Result<Vec<OsString>>;
 
     /// Whether the path exists. A dangling symbolic link counts too.

@@ -21,7 +21,8 @@ const SIZE_LIMIT: u64 = 64 << 10;
 /// beyond this length.
 const KERNEL_LIMIT: usize = 2047;
 
-/// The new contents; [`Edit::write`] writes them.
+/// The new contents of the entry and of GRUB's environment block, which [`Edit::write`]
+/// writes.
 #[derive(Debug)]
 pub struct Edit {
     path: PathBuf,
@@ -251,7 +252,8 @@ mod tests {
         }
     }
 
-    /// Opening a FIFO blocks until a writer opens it, and none ever does.
+    /// The entry is a FIFO. An ordinary open(2) would block until a writer opens the
+    /// FIFO, and nobody does.
     #[test]
     fn an_entry_that_is_no_file_is_refused_at_once() {
         let boot = tempfile::tempdir().unwrap();

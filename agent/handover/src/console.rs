@@ -69,7 +69,7 @@ impl Console {
         }
     }
 
-    /// GRUB's command that sets up the serial line; `None` for a screen.
+    /// GRUB's command that sets up the serial line; `None` for a graphical console.
     fn grub_command(&self) -> Option<String> {
         let Self::Serial(serial) = self else {
             return None;

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use landfall_media_formats::little_endian::{all_u16, u16_at, u32_at, u64_at};
 use uuid::Uuid;
 
-/// The nodes of a path, joined. The text ends at the first broken node.
+/// Formats all nodes of a path, joined by `/`. The text ends at the first broken node.
 pub fn to_text(path: &[u8]) -> String {
     let mut text = String::new();
     let mut rest = path;

@@ -55,8 +55,8 @@ impl From<Failure> for NoEntry {
 /// partitions: a loader on these partitions boots another system.
 ///
 /// # Errors
-/// If the image has no EFI system partition or no loader for this machine, or if
-/// the firmware rejects the entry.
+/// If the image has no EFI system partition or no loader for this machine, if the
+/// partition cannot be read, or if the firmware rejects the entry.
 pub fn make_boot_entry(
     disk: &Path,
     kept: &[u32],
@@ -84,7 +84,8 @@ pub fn make_boot_entry(
     let places = places(disk, esp)?;
     let make_all = |variables: Variables| {
         let mut first = None;
-        // The last entry that is made becomes the first one of the boot order.
+        // The entry that is made last becomes the first one of the boot order, so the
+        // entries are made in reverse order.
         for (esp, suffix) in places.into_iter().rev() {
             let loader = Loader {
                 label: loader.label.clone() + &suffix,

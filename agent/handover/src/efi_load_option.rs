@@ -73,8 +73,9 @@ fn node(kind: u8, subtype: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The length always stays far below 64 KiB: labels and file names come from a FAT file
-/// system, whose names have at most 255 characters.
+/// The length always stays far below 64 KiB: the names in a path come from a FAT file
+/// system, where a name has at most 255 characters, and `parse_csv` accepts only labels
+/// of less than 256 bytes.
 fn length(len: usize) -> [u8; 2] {
     u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes()
 }

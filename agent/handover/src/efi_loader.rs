@@ -1,7 +1,7 @@
 //! Chooses the program to boot from an EFI system partition: the program that the
 //! distribution's CSV file names, or else a loader with a standard name.
 //!
-//! Ironic's agent makes an entry for every such loader, even for other
+//! Ironic's agent makes an entry for every loader that it finds, even for other
 //! architectures. This module chooses one loader that this firmware can start.
 
 use std::collections::VecDeque;
@@ -386,7 +386,7 @@ mod tests {
         }
     }
 
-    /// A broken vendor directory does not hide the loaders of the others.
+    /// A broken vendor directory does not hide the loaders in the other directories.
     #[test]
     fn unusable_loaders_are_skipped() {
         let csv = utf16("shimx64.efi,RHEL,,x\n");

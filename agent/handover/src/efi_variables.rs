@@ -72,7 +72,8 @@ impl Variables {
             let Some(number) = file.file_name().to_str().and_then(entry_number) else {
                 continue;
             };
-            // If both spellings of a name exist, use the one of the specification.
+            // If a name exists in upper and in lower case, use only the upper case, as
+            // the specification requires.
             if file.path() != self.path(&entry_name(number)) {
                 continue;
             }
@@ -139,8 +140,9 @@ impl Variables {
         Ok(removed)
     }
 
-    /// efivarfs distinguishes upper and lower case. UEFI 2.10, 3.1.1 requires the digits
-    /// of `Boot####` in upper case, but some firmware writes them in lower case.
+    /// The file of a variable. efivarfs distinguishes upper and lower case. UEFI 2.10,
+    /// 3.1.1 requires the digits of `Boot####` in upper case, but some firmware writes
+    /// them in lower case, so this function also looks for such a file.
     fn path(&self, name: &str) -> PathBuf {
         let name = format!("{name}-{GLOBAL}");
         let path = self.directory.join(&name);
@@ -324,7 +326,7 @@ mod tests {
         variables.set_entry(0xab, b"new").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"\x07\0\0\0new");
         assert_eq!(variables.entries().unwrap().len(), 1);
-        // If both spellings exist, the one of the specification is used.
+        // If a name exists in upper and in lower case, the agent uses the upper case.
         let upper = dir.path().join(format!("Boot00AB-{GLOBAL}"));
         fs::write(&upper, b"\x07\0\0\0\x01\0\0\0\0\0U\0\0\0").unwrap();
         let labels: Vec<_> = variables.entries().unwrap();

@@ -94,9 +94,9 @@ pub fn read(path: &Path, limit: u64) -> Result<String> {
 /// If the file system rejects a change. The file then has either its old or its new
 /// content.
 pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
-    // The scratch file is in the same directory, because the parent directory may be
-    // outside the partition. Boot loaders ignore the scratch file: in `entries` they read
-    // only *.conf (Boot Loader Specification, "Type #1").
+    // The scratch file is in the same directory as the file, because the directory above
+    // may be outside the partition. Boot loaders ignore the scratch file: in `entries`
+    // they read only *.conf (Boot Loader Specification, "Type #1").
     let directory = path.parent().unwrap_or(path);
     let scratch = directory.join(".landfall-new");
     // A crash may have left the scratch file there.

@@ -21,7 +21,7 @@ impl<'a> GivenKargs<'a> {
         }
     }
 
-    /// Returns these changes plus those of the arguments that the changes do not append
+    /// Returns `changes` with `arguments` appended, except those that the changes append
     /// already.
     pub fn with(&self, changes: &CoreosChanges, arguments: &[&str]) -> CoreosChanges {
         let mut changes = changes.clone();

@@ -18,7 +18,7 @@ use crate::file_in_boot::{self, inside, problem, read_if_there};
 const GRUB_CFG: &str = "grub2/grub.cfg";
 const FIRST_BOOT: &str = "ignition.firstboot";
 const NETWORK: &str = "set ignition_network_kcmdline=";
-/// In bytes; the largest of these files, grub.cfg, has some 5 KB.
+/// In bytes. The largest file that this module reads, grub.cfg, has some 5 KB.
 const LIMIT: u64 = 256 << 10;
 
 #[derive(Debug, PartialEq, Eq)]

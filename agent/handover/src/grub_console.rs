@@ -24,7 +24,8 @@ pub struct Edit {
 /// Puts these commands into the block of the configuration. Writes nothing.
 ///
 /// # Errors
-/// If the image has no GRUB configuration, or the configuration has no such block.
+/// If the image has no GRUB configuration, or the configuration does not have exactly one
+/// block.
 pub fn prepare(boot: &(impl BootFiles + ?Sized), commands: &[String]) -> Result<Edit> {
     for path in FILES.map(Path::new) {
         if let Some(text) = boot.read_if_there(path, SIZE_LIMIT)? {

@@ -130,8 +130,8 @@ impl Environment {
     }
 }
 
-/// The text before the first unescaped line break, and the rest. A comment has no
-/// escapes.
+/// The text before the first unescaped line break, and the rest. `None` if there is no
+/// such line break. A comment has no escapes.
 fn first_line(text: &str) -> Option<(&str, &str)> {
     if text.starts_with('#') {
         return text.split_once('\n');

@@ -75,7 +75,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// The text after a backslash and the character that it quotes.
+/// Returns the text after a backslash and the character that it quotes.
 fn escaped(text: &str) -> Result<&str, WordError> {
     text.strip_prefix(|c| OPERATORS.contains(&c) || c == '#' || c == ' ')
         .ok_or(WordError::Backslash)

@@ -110,7 +110,8 @@ pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Op
         Some(config) => parse(config)?,
         None => parse(br#"{"ignition":{"version":"3.0.0"}}"#)?,
     };
-    // Specification 2.x requires the name of the file system.
+    // Version 2.x of the specification requires `filesystem`, the name of the file
+    // system.
     let version = root
         .get("ignition")
         .and_then(|ignition| ignition.get("version"))
@@ -201,7 +202,8 @@ mod tests {
         assert_eq!(made["storage"]["files"][0]["filesystem"], "root");
     }
 
-    /// coreos-installer and Ironic's agent say nothing, and the first boot fails.
+    /// coreos-installer and Ironic's agent do not warn about such a version, and the
+    /// first boot fails.
     #[test]
     fn a_version_that_current_images_reject_is_a_warning() {
         for (config, found) in [

@@ -183,7 +183,8 @@ mod tests {
         assert!(!root.path().join("etc/a/b/c.conf").exists());
     }
 
-    /// Linux removes set-uid and set-gid when the owner changes, even to the same one.
+    /// Linux clears set-uid and set-gid on every chown(2), even if the owner stays the
+    /// same.
     #[test]
     fn the_mode_is_kept_when_the_owner_changes() {
         let root = tempfile::tempdir().unwrap();

@@ -6,11 +6,11 @@ use crate::install_coreos::CoreosChanges;
 
 /// The initramfs logs in to the firmware's targets, over the NIC as the firmware
 /// configures it (dracut.cmdline(7), "iSCSI"). assisted-installer and the documentation
-/// of CoreOS give the same two arguments.
+/// of CoreOS give the same two arguments as this module.
 const FIRMWARE: &str = "rd.iscsi.firmware=1";
 const NETWORK: &str = "ip=ibft";
 
-/// What an operator must not have decided otherwise.
+/// If the operator appends one of these arguments, the agent adds none.
 const DECISIONS: [&str; 3] = ["rd.iscsi.firmware", "netroot", "rd.iscsi.initiator"];
 
 /// Returns these changes plus the arguments for a disk on an iSCSI target of the

@@ -281,7 +281,7 @@ mod tests {
             prop_assert!(all.ends_with(&append));
             let old = all[..all.len() - append.len()].join(" ");
             prop_assert_eq!(kept(&old), kept(&options));
-            // A second edit adds only the named arguments.
+            // A second edit appends the same arguments again.
             prop_assert!(edit(&edited, &mut [], &[step]).unwrap().ends_with(&append.join(" ")));
         }
     }

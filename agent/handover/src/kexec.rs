@@ -20,8 +20,8 @@ use crate::{boot_partition, file_in_boot, grub_choice, written_disk};
 /// COMMAND_LINE_SIZE of x86, with the final NUL.
 const COMMAND_LINE: usize = 2048;
 
-/// In bytes, for a kernel or an initrd; those of CoreOS have 15 and 120 MB. The agent
-/// reads the whole file into memory, and a sparse file in an image can have a size of
+/// In bytes, for a kernel or an initrd; those of CoreOS have 15 and 120 MB. The whole
+/// file is loaded into memory, and a sparse file in an image can have a size of
 /// terabytes.
 const LARGEST_FILE: u64 = 512 << 20;
 

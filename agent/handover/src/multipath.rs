@@ -3,18 +3,18 @@
 use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
-/// Without the first argument CoreOS mounts the disk by one path and does not survive
-/// the failure of this path. The second argument waits for the device on top of all
-/// paths. The documentation of Fedora CoreOS, "Installing CoreOS on Bare Metal",
-/// section on multipath, passes all three arguments to `coreos-installer install
-/// --append-karg`.
+/// Without the first argument CoreOS mounts the disk by one path and does not survive the
+/// failure of this path. The second argument makes the initramfs wait for the multipath
+/// device, which is built on all paths. The documentation of Fedora CoreOS, "Installing
+/// CoreOS on Bare Metal", section on multipath, passes all three arguments to
+/// `coreos-installer install --append-karg`.
 const ARGUMENTS: [&str; 3] = [
     "rd.multipath=default",
     "root=/dev/disk/by-label/dm-mpath-root",
     "rw",
 ];
 
-/// If the operator gives one of these, the agent adds none of [`ARGUMENTS`].
+/// If the operator appends one of these arguments, the agent adds none of [`ARGUMENTS`].
 const DECISIONS: [&str; 2] = ["rd.multipath", "root"];
 
 /// Returns these changes plus the arguments for a disk with several paths. Returns them

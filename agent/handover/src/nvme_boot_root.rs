@@ -13,14 +13,14 @@ use crate::install_coreos::CoreosChanges;
 /// (parse-nvmf-boot-connections.sh).
 const ARGUMENTS: [&str; 2] = ["rd.neednet=1", "netroot=nbft"];
 
-/// What an operator must not have decided otherwise.
+/// If the operator appends or deletes this argument, the agent adds none.
 const DECISION: &str = "netroot";
-/// With one of these the installed system does not read the tables.
+/// With one of these arguments the installed system does not read the NBFTs.
 const IGNORES: [&str; 2] = ["rd.nvmf.nonbft", "rd.nonvmf"];
 
-/// Returns these changes plus the arguments for a disk of the firmware's NVMe boot.
-/// Returns them unchanged if they append or delete `netroot`, or if they append an
-/// argument that switches the tables off.
+/// Returns these changes plus the arguments for a disk that the firmware connects by
+/// NVMe/TCP. Returns them unchanged if they append or delete `netroot`, or if they append
+/// `rd.nvmf.nonbft` or `rd.nonvmf`.
 pub fn for_nvme_boot(changes: &CoreosChanges) -> CoreosChanges {
     let given = GivenKargs::of(changes);
     let mut all = given.appended.iter().chain(&given.deleted);

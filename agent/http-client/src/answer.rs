@@ -1,4 +1,4 @@
-//! Sends one request to Ironic and reads the whole answer.
+//! Sends one request and reads the answer, or only as much of the answer as is needed.
 
 use std::time::Duration;
 
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// A body that stalls or is too long does not take the status away.
+    /// The answer has its status even if its body stalls or is too long.
     #[tokio::test]
     async fn the_reason_of_a_status_400_is_read_and_no_other_body() {
         let long = format!("{GO}{}", "x".repeat(2 * REASON_LIMIT));

@@ -12,7 +12,8 @@ use crate::{Answer, HttpOptions, image_client};
 
 /// A client with the agent's default options.
 pub fn http_client() -> reqwest::Client {
-    // Fails harmlessly if another test of this process has already installed it.
+    // Fails harmlessly if another test of this process has already installed the
+    // provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     image_client(&HttpOptions::default()).unwrap()
 }
@@ -49,7 +50,8 @@ impl Certificate {
         Self::made(host.into(), |_| {})
     }
 
-    /// With this name of its subject, which is also its issuer.
+    /// A certificate whose subject has this common name. It is self-signed, so its issuer
+    /// has the same name.
     pub fn named(host: impl Into<IpAddr>, name: &str) -> Self {
         Self::made(host.into(), |parameters| {
             let names = &mut parameters.distinguished_name;

@@ -31,7 +31,7 @@ use landfall_report::failure::{Failure, Result, one_line};
 use crate::redirect::leaves_https;
 use crate::tls::{Identity, ServerTrust, TlsPolicy};
 
-/// Follows the redirects of image servers, but not from https to http.
+/// Follows up to [`REDIRECTS`] redirects of image servers, but not from https to http.
 fn for_images() -> Policy {
     Policy::custom(|attempt| {
         if attempt.previous().len() > REDIRECTS {
@@ -61,7 +61,8 @@ pub struct HttpOptions {
     pub identity: Option<IdentityFiles>,
     pub tls: TlsPolicy,
     pub proxies: Proxies,
-    /// The time limit for a silent connection, and for making a connection.
+    /// The time limit for making a connection, and for a connection that is silent.
+    /// `None` means 30 s.
     pub timeout: Option<Duration>,
 }
 
@@ -151,7 +152,7 @@ impl HttpOptions {
 /// that must end sooner sets its own timeout (`RequestBuilder::timeout`).
 ///
 /// # Errors
-/// Names the certificate or key that is unusable.
+/// If a certificate, a key or the URL of a proxy is unusable. The error names it.
 pub fn image_client(options: &HttpOptions) -> Result<reqwest::Client> {
     finished(builder(options, options.tls()?, for_images())?)
 }

@@ -27,7 +27,7 @@ struct Inner {
 
 impl ServiceClient {
     /// # Errors
-    /// If the certificate or key is unusable. The error names the file.
+    /// If a certificate, a key or the URL of a proxy is unusable. The error names it.
     pub fn new(options: &HttpOptions) -> Result<Self> {
         let tls = options.tls()?;
         let anywhere = finished(builder(options, tls.clone(), Policy::none())?)?;

@@ -1,4 +1,5 @@
-//! Tests against OpenSSL's own server, with certificates that OpenSSL made.
+//! Tests against OpenSSL's own server, with certificates that OpenSSL made. Only the
+//! expired certificate is made by rcgen.
 
 mod proxies;
 
@@ -42,7 +43,7 @@ impl Authority {
         assert!(output.status.success(), "openssl {arguments}: {stderr}");
     }
 
-    /// Makes `NAME.pem` and `NAME.key`, self-signed. OpenSSL marks it as an
+    /// Makes `NAME.pem` and `NAME.key`, self-signed. OpenSSL marks the certificate as an
     /// authority.
     fn self_signed(&self, name: &str) {
         self.openssl(&format!(
@@ -51,8 +52,8 @@ impl Authority {
         ));
     }
 
-    /// Writes a certificate that was valid only in 2020. The test contains the bytes of
-    /// the certificate, because the installed OpenSSL cannot make such a certificate.
+    /// Writes a certificate that was valid only in 2020. The crate rcgen makes it,
+    /// because the installed OpenSSL cannot make a certificate with such dates.
     fn outdated(&self, name: &str) {
         let old = Certificate::outdated([127, 0, 0, 1]);
         std::fs::write(self.path(&format!("{name}.pem")), old.pem).unwrap();

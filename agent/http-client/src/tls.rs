@@ -1,5 +1,5 @@
-//! TLS settings for the client of Ironic's API and for the server of the agent's own API:
-//! versions and cipher suites, trust, certificates and keys from files.
+//! TLS settings for the HTTP clients and for the server of the agent's own API: versions
+//! and cipher suites, trust, certificates and keys from files.
 
 mod cipher_suites;
 pub mod issuer_name;

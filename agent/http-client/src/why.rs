@@ -31,7 +31,7 @@ pub fn why(error: &reqwest::Error) -> String {
     }
 }
 
-/// Describes why a TLS connection without HTTP has failed, in the same words.
+/// Describes why a TLS connection without HTTP has failed, in the same words as [`why`].
 pub fn why_no_tls(error: &io::Error) -> String {
     let cause = tls_cause(error);
     let words = cause.and_then(|cause| in_words(cause).or_else(|| Some(cause.to_string())));
@@ -76,7 +76,8 @@ fn dates_are_wrong(error: &TlsError) -> bool {
 const DATES_REMEDY: &str = "if the clock is wrong, set it in the firmware setup or give ipa-ntp-server=; otherwise renew the certificate";
 
 const NAME_REMEDY: &str = "use a name or address in the URL that is in the certificate";
-/// A certificate of a large site can have a hundred names.
+/// How many names of a certificate an error lists. A certificate of a large site can have
+/// a hundred names.
 const MOST_NAMES: usize = 4;
 
 fn in_words(error: &TlsError) -> Option<String> {

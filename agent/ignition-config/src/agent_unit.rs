@@ -14,7 +14,8 @@ pub(crate) const NAME: &str = "ironic-agent.service";
 /// The maximum number of environment variables that are read.
 const MOST_VARIABLES: usize = 64;
 /// Other systemd keys (systemd.exec(5)) and podman options that change the environment of
-/// the agent in OpenShift's live system.
+/// the agent in OpenShift's live system. This module does not apply them, but reports
+/// them as ignored.
 const OTHER_KEYS: &[&str] = &["EnvironmentFile", "PassEnvironment", "UnsetEnvironment"];
 const OTHER_OPTIONS: &[&str] = &[
     "--env-file",
@@ -228,8 +229,8 @@ fn variable(word: &str) -> Option<(String, String)> {
     is_name(name).then(|| (name.to_owned(), value.to_owned()))
 }
 
-/// Whether the text is the name of a variable. Any other text may be a part of a value,
-/// and a value may be a secret.
+/// Whether the text is the name of a variable, so that a message may contain it. Any
+/// other text may be a part of a value, and a value may be a secret.
 fn is_name(text: &str) -> bool {
     let is_part = |c: u8| c.is_ascii_alphanumeric() || b"_-*".contains(&c);
     !text.is_empty() && text.bytes().all(is_part)

@@ -37,9 +37,9 @@ pub const LARGEST: usize = 8 << 20;
 const MOST_VALUES: usize = 100_000;
 /// The maximum number of lines in each list of a [`ConfigIgn`].
 const MOST_LINES: usize = 50;
-/// The maximum number of lines that are kept while the config is read.
+/// The maximum number of lines in each list while the config is read.
 const MOST_KEPT: usize = 4096;
-/// The maximum length of such a line, in characters.
+/// The maximum length of a line in these lists, in characters.
 const LONGEST_LINE: usize = 200;
 
 /// A file of the config.
@@ -72,8 +72,8 @@ pub struct ConfigIgn {
     /// PEM files of certificate authorities that the agent trusts in addition to the
     /// system's.
     pub authorities: Vec<GivenFile>,
-    /// NTP servers in the order of the config, and the path of the file that names the
-    /// first server.
+    /// The NTP server that the agent asks: the first one in the config, and no other.
+    /// `ntp_path` is the path of the file that names this server.
     pub ntp_servers: Vec<String>,
     pub ntp_path: String,
     /// The content of /etc/hostname.
@@ -112,10 +112,10 @@ pub enum InvalidConfig {
     NoVersion,
 }
 
-/// Checks the `ignition.version` of a config, if it has one.
+/// Checks the `ignition.version` of a config; `None` if the config has none.
 ///
 /// # Errors
-/// If the config is not of spec 3.
+/// If the config is not of spec 3, or has no version.
 pub fn check_version(version: Option<&str>) -> Result<(), InvalidConfig> {
     match version {
         Some(version) if version.starts_with("3.") => Ok(()),

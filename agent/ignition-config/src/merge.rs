@@ -10,7 +10,7 @@ use crate::{InvalidConfig, MOST_VALUES, add, check_version};
 
 /// The maximum depth of configs inside each other. coreos-installer makes one level.
 const DEEPEST: usize = 4;
-/// The maximum number of files, and of units, that are read.
+/// The maximum number of files, of units and of certificate authorities that are read.
 const MOST: usize = 4096;
 
 /// The files, units and certificate authorities of all configs.

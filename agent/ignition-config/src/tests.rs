@@ -335,7 +335,7 @@ fn the_lists_are_short_and_on_single_lines() {
     assert!(!found.not_applied[0].contains('\n'));
 }
 
-/// A config with this file, and inside it another config with the other file.
+/// A config with the file `outer`, and inside it a config with the file `inner`.
 fn with_file_inside(outer: &str, inner: &str) -> ConfigIgn {
     let config = |ignition: &str, file: &str| {
         format!(

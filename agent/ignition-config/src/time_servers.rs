@@ -2,7 +2,7 @@
 
 use landfall_boot_params::argument_value::{ArgumentValue as _, NtpServer};
 
-/// The servers of chrony.conf(5), in order: `server NAME iburst`.
+/// The servers, pools and peers of chrony.conf(5), in order: `server NAME iburst`.
 pub(crate) fn of_chrony(content: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(content);
     let mut servers = Vec::new();

@@ -52,8 +52,9 @@ pub fn is_init() -> bool {
     std::process::id() == 1 && in_memory && !Path::new("/proc/self").exists()
 }
 
-/// Runs the ramdisk from the start of /init to the reboot. Never returns, because
-/// PID 1 must not.
+/// Does everything that PID 1 of the ramdisk does, until the boot ends with a reboot,
+/// kexec, power off or lockdown. Never returns, because the kernel panics when PID 1
+/// ends.
 pub fn run() -> ! {
     let mount_faults = mounts::mount_all();
     let params = params("/proc/cmdline");
@@ -64,7 +65,7 @@ pub fn run() -> ! {
         ConsoleMode::Status if incomplete.is_some() => ConsoleMode::Status,
         ConsoleMode::Status | ConsoleMode::Lines => ConsoleMode::Lines,
     };
-    // Only the agent shows the form.
+    // Only the agent shows the network form on the console.
     let output = Output::Consoles { mode, form: false };
     let flush = landfall_report::start(output, params.wants_debug());
     landfall_report::log_panics(&flush);
@@ -79,7 +80,8 @@ pub fn run() -> ! {
     if let Some(fault) = incomplete {
         complete::stop(&fault);
     }
-    // `is_init` could not check this, because /proc was not mounted yet.
+    // Check that this is the first PID namespace, and not a container. `is_init` could
+    // not check it, because /proc was not mounted yet.
     match fs::read_link("/proc/self/ns/pid") {
         Ok(namespace) if namespace == Path::new(FIRST_PID_NAMESPACE) => {
             if let Err(error) = permission::mark_as_ramdisk() {
@@ -96,8 +98,8 @@ pub fn run() -> ! {
     }
 
     modprobe::register();
-    // Mount efivarfs before the drivers are loaded: after 30 s the agent stops waiting
-    // for a slow driver, and may then need efivarfs to make boot entries.
+    // Mount efivarfs before the drivers are loaded. The agent waits at most 30 s for a
+    // slow driver, then continues, and may need efivarfs to make boot entries.
     mounts::mount_efivarfs();
     let supervisor = Arc::new(Supervisor::new(move |ending| {
         shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
@@ -108,8 +110,8 @@ pub fn run() -> ! {
         Arc::clone(&supervisor.progress),
         Arc::clone(&supervisor.fed_watchdogs),
     );
-    // From here on the watchdog notices a boot that makes no progress, even before
-    // the agent runs.
+    // From here on, a boot that makes no progress counts as hung, even before the agent
+    // runs.
     supervisor.progress.sign_of_life();
     let pipes = Pipes {
         devices_settled: driver_loader::load_in_background(),
@@ -120,8 +122,8 @@ pub fn run() -> ! {
     shutdown::stay()
 }
 
-/// The settings on the kernel command line in this file. If the file cannot be read,
-/// the defaults apply, and the agent reports the error.
+/// The settings on the kernel command line in the file `path`. If the file cannot be
+/// read, the defaults apply, and the agent reports the error.
 fn params(path: &str) -> BootParams {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| {
@@ -134,8 +136,8 @@ fn params(path: &str) -> BootParams {
     BootParams::from_command_line(&CommandLine::parse_bytes(&bytes))
 }
 
-/// Like `thread::spawn`, but does not panic if there is no memory for a thread: a panic
-/// would end PID 1, and with it the kernel. Logs an error instead.
+/// Like `thread::spawn`, but logs an error instead of panicking if there is no memory for
+/// a thread. A panic would end PID 1, and then the kernel panics.
 fn spawn(name: &str, consequence: &str, work: impl FnOnce() + Send + 'static) {
     if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
         tracing::error!("cannot start the thread {name}: {error}; {consequence}");
@@ -164,8 +166,8 @@ mod tests {
         }
     }
 
-    /// The settings also come from configuration files and from config.ign. A parser
-    /// that panics or takes too much memory would end PID 1, and with it the kernel. In
+    /// The settings also come from configuration files and from config.ign. A parser that
+    /// panics or takes too much memory would end PID 1, and then the kernel panics. In
     /// the agent's process, such a parser causes only a restart of the agent.
     #[test]
     fn pid_1_reads_no_configuration_file() {

@@ -2,9 +2,9 @@
 //! by alias.
 //!
 //! `mount -t ext4` needs `fs-ext4`, ext4 needs `crypto-crc32c`, vfat needs its code
-//! pages. Init registers this program in /proc/sys/kernel/modprobe, so these requests use
-//! the same index as the requests of devices. Nobody has to maintain a list of "modules
-//! that will be needed".
+//! pages. Init registers this program in /proc/sys/kernel/modprobe. It looks up these
+//! aliases in the same module index in which init looks up the modaliases of devices, so
+//! nobody has to maintain a list of the modules that file systems need.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,9 +27,9 @@ pub fn is_modprobe_call(arguments: &[OsString]) -> bool {
     matches!(arguments, [quiet, end, _] if quiet == "-q" && end == "--")
 }
 
-/// Loads what the kernel requests. Logs nothing if there is no such module: the kernel
-/// tries many names that do not exist, and the program that needs the module reports
-/// the failure.
+/// Loads the modules for an alias that the kernel requests. Logs nothing if no module
+/// matches: the kernel requests many aliases that no module has, and the program that
+/// needs the module reports the failure.
 pub fn modprobe(alias: &OsString) -> ExitCode {
     let Some(alias) = alias.to_str() else {
         return ExitCode::FAILURE;

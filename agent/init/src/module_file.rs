@@ -59,8 +59,8 @@ pub(super) fn insert(path: &Path) -> Result<(), InsertError> {
         // drivers). This is normal, not a fault.
         Err(Errno::ENODEV) => Ok(()),
         // A kernel with MODULE_DECOMPRESS unpacks only the one format that it was built
-        // for. For other formats, and without that option, finit_module(2) returns
-        // ENOEXEC or EINVAL (measured).
+        // for. For other formats, and without that option, finit_module(2) fails with one
+        // of these errors (ENOEXEC and EINVAL were measured).
         Err(Errno::ENOEXEC | Errno::EINVAL | Errno::EOPNOTSUPP) if packed => {
             let image = unpack(path)?;
             match init_module(&image, parameters) {
@@ -72,10 +72,9 @@ pub(super) fn insert(path: &Path) -> Result<(), InsertError> {
     }
 }
 
-/// The parameters with which init loads a module. Without them, bonding and dummy
-/// create a device of their own when they are loaded, with a name that a plan
-/// probably uses and with default options. systemd's modprobe.d sets the same
-/// two parameters.
+/// The parameters with which init loads a module. Without them, bonding and dummy create
+/// a device (bond0, dummy0) when they are loaded. It has default options, and a name that
+/// a network plan probably uses. systemd's modprobe.d sets the same two parameters.
 fn parameters(path: &Path) -> &'static CStr {
     let file = path.file_name().and_then(|name| name.to_str());
     match file.and_then(|name| name.split('.').next()) {

@@ -1,5 +1,5 @@
-//! The modules of the running kernel: which modules an alias requests, the
-//! order in which they are loaded, and the state of each.
+//! The modules of the running kernel: which modules match an alias, the order in which
+//! they are loaded, and the state of each module.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -87,12 +87,13 @@ impl Modules {
         }
     }
 
-    /// Loads every module that matches a modalias or name, and everything these
-    /// modules depend on. Calls `after_each` whenever a module has been loaded or
-    /// rejected.
+    /// Loads every module that matches a modalias or name, and everything these modules
+    /// depend on. Calls `after_each` whenever this call has loaded a module, or the
+    /// kernel has rejected one.
     ///
-    /// Never waits for another thread. A driver can keep its thread in the kernel for
-    /// minutes, and then all threads could end up waiting for that driver.
+    /// Never waits for a module that another thread is loading, but returns
+    /// [`Outcome::WaitsFor`]. A driver can keep its thread in the kernel for minutes, and
+    /// all other threads could end up waiting for it.
     pub(super) fn load_for(&self, alias: &str, after_each: impl Fn()) -> Outcome {
         let wanted = match self.index.resolve(alias) {
             Resolution::Modules(modules) => modules,
@@ -117,6 +118,7 @@ impl Modules {
     }
 
     /// Loads this module, unless a thread has tried it before or is loading it now.
+    /// Returns the state of the module.
     fn load_once(&self, id: ModuleId, after_each: &impl Fn()) -> Tried {
         let mut tried = lock(&self.tried);
         if let Some(known) = tried.get(&id) {

@@ -20,8 +20,8 @@ pub(super) fn mount_all() -> Vec<String> {
             MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC,
             Some("mode=0755"),
         ),
-        // 64 MB are enough for a request with a config drive, which the agent keeps
-        // (see api/routes.rs).
+        // The agent stores the body of a running command in /run. 64 MB are enough for
+        // the largest body, which has a config drive (agent/src/api/body.rs).
         ("/run", "tmpfs", hardened, Some("mode=0755,size=64m")),
     ] {
         let mounted = fs::create_dir_all(target)
@@ -33,7 +33,8 @@ pub(super) fn mount_all() -> Vec<String> {
             faults.push(format!("cannot mount {fstype} on {target}: {error}"));
         }
     }
-    // Without this setting the kernel drops all but 10 of our log lines in 5 s.
+    // By default, the kernel accepts only 10 lines in 5 s from a program that writes to
+    // /dev/kmsg, and drops the rest of our log.
     if let Err(error) = fs::write("/proc/sys/kernel/printk_devkmsg", "on\n") {
         faults.push(format!(
             "cannot write to /proc/sys/kernel/printk_devkmsg: {error}; the kernel drops log lines"
@@ -42,8 +43,9 @@ pub(super) fn mount_all() -> Vec<String> {
     faults
 }
 
-/// Mounts efivarfs if the firmware is UEFI. mount(2) loads the module through
-/// [`super::modprobe`], which must be registered first. No other driver is needed.
+/// Mounts efivarfs if the firmware is UEFI. mount(2) loads the module efivarfs through
+/// [`super::modprobe`], which must be registered first. efivarfs depends on no other
+/// driver.
 pub(super) fn mount_efivarfs() {
     let target = Path::new("/sys/firmware/efi/efivars");
     if !target.exists() {

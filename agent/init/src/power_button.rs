@@ -1,5 +1,5 @@
-//! Handles the power button. A BMC presses it when Ironic requests a soft power
-//! off, which metal3 tries first.
+//! Handles the power button. A BMC presses it when Ironic requests a soft power off,
+//! which metal3 tries before a hard power off.
 //!
 //! The kernel reports the button as the key `KEY_POWER` of an input device (modules
 //! button and evdev). On other systems systemd-logind reads it.
@@ -41,7 +41,8 @@ pub(super) fn watch_in_background(supervisor: &Arc<Supervisor>) {
 }
 
 fn watch(supervisor: &Arc<Supervisor>) -> std::io::Result<()> {
-    // Open the socket before the first scan, so that no device is missed between the two.
+    // Open the socket before the first scan. Otherwise, a device that appears after the
+    // scan and before the socket is open would be missed.
     let socket = UeventSocket::open()?;
     let mut buttons = HashMap::new();
     open_new(&mut buttons);

@@ -1,6 +1,6 @@
-//! Detects a boot that makes no progress. The agent writes a byte to its standard
-//! output every few seconds, on the thread that runs all its network tasks. If that
-//! thread hangs, the bytes stop. The end of the boot has a time limit of its own.
+//! Detects a boot that makes no progress. The agent writes a byte to its standard output
+//! every 10 s, on the thread that runs all its network tasks. If that thread hangs, the
+//! bytes stop. The end of the boot has a time limit of its own.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub(super) struct Progress(Mutex<Phase>);
 
 #[derive(Debug, Default, Clone, Copy)]
 enum Phase {
-    /// No agent is running: it has ended, or init is about to restart it.
+    /// Init has just started, or the agent has ended. Nothing can hang in this phase.
     #[default]
     NoAgent,
     /// Init prepares the boot, or the agent runs. Holds the time of the last sign
@@ -35,7 +35,7 @@ enum Phase {
     Alive(Instant),
     /// The boot ends, for example with a reboot. Holds the time when the end began.
     Ends(Instant),
-    /// The machine stays on forever.
+    /// The machine is locked down and stays on until its BMC resets it.
     Stays,
 }
 
@@ -65,8 +65,8 @@ impl Progress {
         }
     }
 
-    /// Returns what makes no progress, and the time since its last progress. `None` if
-    /// that time is within the limit.
+    /// Returns what makes no progress, and for how long. `None` if that time is within
+    /// the limit, and in the phases without a limit (no agent, or locked down).
     pub(super) fn hangs_since(&self, now: Instant) -> Option<(&'static str, Duration)> {
         let phase = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (what, since, limit) = match phase {
@@ -79,8 +79,8 @@ impl Progress {
     }
 }
 
-/// Returns the pipe for the agent's signs of life and starts a thread that reads
-/// it.
+/// Returns the pipe for the agent's signs of life and starts a thread that reads the
+/// pipe. `None` if there is no pipe; the error is logged.
 pub(super) fn receive_in_background(progress: Arc<Progress>) -> Option<PipeWriter> {
     let opened = io::pipe().and_then(|(reader, writer)| {
         // A full pipe must not block the agent, so its writes fail instead.
@@ -117,12 +117,13 @@ fn receive(mut reader: PipeReader, progress: &Progress) {
     }
 }
 
-/// Sends signs of life to init as long as the process runs. The agent runs this.
+/// Writes a byte to standard output, which init reads, every 10 s. The agent runs this on
+/// the thread that runs its network tasks, so the bytes stop if that thread hangs.
 pub async fn give_signs_of_life() -> ! {
     let mut interval = tokio::time::interval(SIGN);
     loop {
         interval.tick().await;
-        // If the pipe is full, init has enough signs to read.
+        // Ignore an error: if the pipe is full, init still has signs of life to read.
         let _ = io::stdout()
             .write_all(b".")
             .and_then(|()| io::stdout().flush());

@@ -87,8 +87,8 @@ fn sync_within(limit: Duration) {
 pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     tracing::info!("{} now", ending.doing());
     sync_within(SYNC_LIMIT);
-    // From now on it does no harm if Ctrl-Alt-Del resets the machine, and the operator
-    // needs this if the end of the boot hangs.
+    // After sync(2), a reset by Ctrl-Alt-Del does no harm. The operator needs it if the
+    // end of the boot hangs.
     if let Err(error) = set_cad_enabled(true) {
         tracing::debug!("cannot give Ctrl-Alt-Del back to the kernel: {error}");
     }
@@ -99,8 +99,8 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     }
     flush_consoles();
     if ending == Ending::Kexec {
-        // This call returns only if no kernel is loaded. Then reboot: the firmware also
-        // starts the system on the disk.
+        // This call returns only if no kernel is loaded. In that case reboot: the
+        // firmware then starts the installed system from the disk.
         let Err(error) = reboot(RebootMode::RB_KEXEC);
         tracing::error!("cannot start the loaded kernel: {error}; rebooting instead");
     }
@@ -118,7 +118,8 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     stay();
 }
 
-/// The links stay down, because the agent that could switch them on has ended.
+/// Takes all network links down. They stay down, because the agent, which could bring
+/// them up again, has ended.
 fn lock_down() {
     let faults = link_flags::take_all_down();
     for fault in faults {

@@ -53,7 +53,8 @@ pub(super) struct Supervisor {
 #[derive(Default)]
 struct State {
     agent: Option<Pid>,
-    /// How the boot must end. Takes precedence over what the agent requests.
+    /// How the boot must end, once this has been ordered. Takes precedence over what the
+    /// agent requests.
     ordered: Option<Ending>,
 }
 
@@ -76,7 +77,8 @@ impl Supervisor {
     }
 
     /// Orders the end of the boot: the agent ends as soon as no commit is in progress,
-    /// then init carries out `ending`. Later orders are ignored.
+    /// then init carries out `ending`. Init kills an agent that has not ended after
+    /// [`END_LIMIT`]. Later orders are ignored.
     pub(super) fn order_end(self: &Arc<Self>, ending: Ending, why: &str) {
         let mut state = self.lock();
         if state.ordered.is_some() {
@@ -124,9 +126,9 @@ impl Supervisor {
     }
 
     /// Starts a thread that ends the boot if the agent has ended but its process stays.
-    /// Such an agent does no work any more, but a second agent would find the port and
-    /// the disk in use. This needs its own thread, because the main thread waits in
-    /// [`Self::reap_until_exit_of`].
+    /// Such an agent does no work any more, but a second agent would find the port of its
+    /// API and the disk in use. This needs its own thread, because the main thread waits
+    /// in [`Self::reap_until_exit_of`].
     pub(super) fn watch_for_stuck_agent(self: &Arc<Self>) {
         let supervisor = Arc::clone(self);
         let consequence = "init waits forever for an agent that a dead disk blocks";
@@ -139,8 +141,8 @@ impl Supervisor {
         });
     }
 
-    /// `stuck` is the agent whose process was found stuck, and the time when it was
-    /// first found stuck.
+    /// Ends the boot if the agent's process has been stuck for too long. `stuck` is the
+    /// process and the time when it was first found stuck.
     fn end_without_stuck_agent(&self, stuck: &mut Option<(Pid, Instant)>, now: Instant) {
         let state = self.lock();
         let found = state.agent.and_then(|agent| {
@@ -176,8 +178,8 @@ impl Supervisor {
         }
     }
 
-    /// Carries out an ending. The caller has locked the state, so no second thread can do
-    /// this.
+    /// Carries out an ending. The caller has locked the state, so that no other thread
+    /// carries out an ending at the same time.
     fn end(&self, _state: &MutexGuard<'_, State>, ending: Ending) {
         self.progress.boot_ends(ending);
         if ending == Ending::Kexec {
@@ -218,7 +220,8 @@ impl Supervisor {
         }
     }
 
-    /// Runs the agent once. `None` if it ended without asking for an ending.
+    /// Runs the agent once. `None` if it cannot be started, or ends without requesting an
+    /// ending.
     fn run_agent(&self, pipes: &Pipes) -> Option<Ending> {
         let mut state = self.lock();
         let child = match start_agent(pipes) {
@@ -261,7 +264,9 @@ impl Supervisor {
         }
     }
 
-    /// Reaps children until one of them is `child`. PID 1 inherits every orphan.
+    /// Reaps children until one of them is `child`, and returns its wait status. Other
+    /// children are orphans, which PID 1 inherits. Returns `StillAlive` if there are no
+    /// children at all.
     fn reap_until_exit_of(&self, child: &Child) -> WaitStatus {
         let agent = Pid::from_raw(child.id().cast_signed());
         loop {

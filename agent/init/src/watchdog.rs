@@ -29,7 +29,8 @@ const FEED: Duration = Duration::from_secs(10);
 /// supports. An installed system may load the driver only after Ignition, which fetches
 /// files.
 const NEXT_SYSTEM_SECONDS: [i32; 3] = [600, 300, 120];
-/// The driver announces the device before it has finished loading.
+/// The time from the uevent of a new watchdog to the first look at its state. The driver
+/// announces the watchdog before it has finished loading.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Starts a thread that feeds running watchdogs while the boot makes progress.
@@ -54,7 +55,8 @@ fn feed(progress: &Progress, for_the_end: &FedWatchdogs) -> std::io::Result<()> 
         let timeout = match (look_in, fed.is_empty()) {
             (Some(look_in), _) => Some(look_in.min(FEED)),
             (None, false) => Some(FEED),
-            // There is no watchdog to feed, so only an event can change this.
+            // There is no watchdog to feed, so wait for the next event without a time
+            // limit.
             (None, true) => None,
         };
         match socket.recv(timeout)? {
@@ -105,13 +107,13 @@ impl Watchdog {
             return;
         }
         self.fed_at = Some(now);
-        // Any byte except `V` feeds the watchdog; `V` announces an orderly close. An
-        // error means that the device is gone.
+        // Any byte feeds the watchdog, but `V` would also let the kernel stop the
+        // watchdog when the file is closed. An error means that the device is gone.
         let _ = self.file.write(b"1");
     }
 }
 
-/// The watchdogs that init feeds, for use at the end of the boot.
+/// The watchdogs that init feeds. Their timeouts are extended before a kexec.
 #[derive(Debug, Default)]
 pub(super) struct FedWatchdogs(Mutex<Vec<File>>);
 
@@ -144,8 +146,9 @@ impl FedWatchdogs {
     }
 }
 
-/// Opens the running watchdogs of `class` that are not open yet. True if a driver
-/// is still loading, so that the state of its watchdog is unknown.
+/// Opens the running watchdogs of `class` that are not open yet, and adds them to `fed`
+/// and `for_the_end`. True if a driver is still loading, so that the state of its
+/// watchdog is unknown.
 fn take_over_running(
     class: &Path,
     fed: &mut HashMap<String, Watchdog>,
@@ -178,9 +181,9 @@ enum State {
     Running,
 }
 
-/// sysfs does not report whether the hardware is running; its `state` is about open
-/// files. But if a watchdog was running when it was registered, the kernel holds a
-/// reference to its driver (`watchdog_cdev_register` in
+/// Whether the watchdog ran before its driver was loaded. sysfs does not report this: its
+/// attribute `state` is about open files. But if a watchdog was running when it was
+/// registered, the kernel holds a reference to its driver (`watchdog_cdev_register` in
 /// drivers/watchdog/watchdog_dev.c). The kernel also holds such a reference while a
 /// module is loading.
 fn state(watchdog: &Path) -> State {
@@ -190,7 +193,8 @@ fn state(watchdog: &Path) -> State {
         ("live", "0") => State::Stopped,
         ("live", _) => State::Running,
         ("coming", _) => State::Loading,
-        // The driver is built into the kernel, and the kernel feeds the watchdog.
+        // The driver is built into the kernel, so it has no reference count. Leave a
+        // running watchdog to the kernel, which feeds it.
         _ => State::Stopped,
     }
 }

@@ -1,4 +1,5 @@
-//! Makes the boot entry of an installed disk, and decides what a failure means.
+//! Makes the boot entry of an installed disk, and decides whether a failure is an error
+//! or a warning.
 
 use std::path::Path;
 
@@ -14,8 +15,8 @@ pub enum BootEntry {
     /// Make an entry for the written disk, if the firmware is UEFI. If that fails,
     /// the command fails, as Ironic expects of `install_bootloader`.
     Required,
-    /// Make an entry. A failure is only a warning if the image has the loader that
-    /// firmware starts without an entry: the disk boots, and writing it again would
+    /// Make an entry. A failure is only a warning if the image has the fallback loader,
+    /// which firmware starts without an entry: the disk boots, and writing it again would
     /// fail in the same way.
     Wanted,
     /// Make an entry. Every failure is only a warning.
@@ -41,13 +42,14 @@ impl BootEntry {
         matches!(self, Self::Required | Self::Wanted) && efi_entry::booted_by_uefi()
     }
 
-    /// Makes the boot entry; does nothing on a machine that was not booted by UEFI.
-    /// `kept` is `WrittenImage::kept`. While `_section` is open, the agent does not end
-    /// the boot: if only some of the firmware's variables were written, the firmware
-    /// might not boot the disk.
+    /// Makes the boot entry. Does nothing for [`Self::Leave`], and on a machine that was
+    /// not booted by UEFI. `kept` is `WrittenImage::kept`. While `_section` is open, the
+    /// agent does not end the boot: if only some of the firmware's variables were
+    /// written, the firmware might not boot the disk.
     ///
     /// # Errors
-    /// If there is no entry and the disk needs one.
+    /// If the entry cannot be made, for [`Self::Required`]; for [`Self::Wanted`] only if
+    /// the image has no fallback loader.
     pub fn carry_out(
         self,
         disk: &Path,
@@ -141,7 +143,8 @@ mod tests {
                 let hint = failure.hint.unwrap_or_default();
                 assert!(hint.starts_with("remove entries; with ipa-"), "{hint}");
             } else {
-                // On the screen, although the log has only a warning.
+                // The status screen shows the fault as an error, although it is only a
+                // warning in the log.
                 let error = status::now().last_error.unwrap();
                 assert!(error.text.contains("without a boot entry"), "{error:?}");
                 assert_eq!(error.remedy.as_deref(), Some("remove entries"));

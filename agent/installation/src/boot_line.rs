@@ -10,7 +10,7 @@ use landfall_report::failure::{Failure, Result};
 use crate::options::{FetchRetries, InstallOptions};
 
 impl InstallOptions {
-    /// The options of the kernel command line.
+    /// The options that the kernel command line sets. Servers are retried forever.
     ///
     /// # Errors
     /// If the kernel command line has a fault. The error lists all faults.
@@ -101,12 +101,14 @@ mod tests {
             ("coreos.inst.install_dev=sda", false),
             ("coreos.inst.install_dev=sda coreos.inst.insecure", true),
             ("coreos.inst.install_dev=sda coreos.inst.insecure=0", false),
-            // As in the installer of RHCOS 4.1 to 4.4.
+            // A command line for the installer of RHCOS 4.1 to 4.4, which verified no
+            // image.
             (
                 "coreos.inst=yes coreos.inst.install_dev=sda coreos.inst.image_url=http://h/a",
                 true,
             ),
-            // The image comes from a config file or from the ramdisk.
+            // The command line names no image, so the agent verifies the image that it
+            // finds elsewhere: through a config file, on the boot medium or in a stream.
             ("coreos.inst=yes coreos.inst.install_dev=sda", false),
         ] {
             assert_eq!(read(line).unwrap().insecure, insecure, "{line}");

@@ -1,8 +1,8 @@
 //! Reads config files of an installation: YAML whose keys are the long options, in
 //! the format of coreos-installer. A list repeats its option; `true` sets a flag.
 //!
-//! A file becomes arguments for the parser of the command line, so both have the
-//! same options and accept the same values.
+//! A file becomes arguments for the parser of the command line, so a config file and the
+//! command line accept the same values.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::options::InstallOptions;
 
-/// In bytes; a file with every option has 2 KB.
+/// Size limit of a config file in bytes. A file with every option has 2 KB.
 const LIMIT: u64 = 256 << 10;
 
 /// Options that are valid only on the command line.
@@ -32,10 +32,11 @@ struct Layer {
 }
 
 impl InstallOptions {
-    /// Reads the files; a later file overrides the earlier ones.
+    /// Reads the files and merges their options with [`Self::over`]; a later file takes
+    /// precedence.
     ///
     /// # Errors
-    /// If a file cannot be read, is not a mapping of options to values, or has an
+    /// If a file cannot be read, is not a mapping of known options to values, or has an
     /// invalid value.
     pub fn from_config_files(paths: &[impl AsRef<Path>]) -> Result<Self> {
         let mut options = Self::default();
@@ -90,8 +91,8 @@ fn read(path: &Path) -> std::result::Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "expected text, found something else".to_owned())
 }
 
-/// Whether a config file may contain an option of this name. The destination is an
-/// argument without a name on the command line, but has a name in a config file.
+/// Whether `key` in a config file names this option. The destination is a positional
+/// argument on the command line, and has the key `dest-device` in a config file.
 fn is_called(known: &Arg, key: &str) -> bool {
     match known.get_long() {
         Some(long) => {

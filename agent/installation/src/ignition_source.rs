@@ -14,14 +14,16 @@ use landfall_report::failure::{Class, Failure, Result};
 use crate::Servers;
 use crate::options::InstallOptions;
 
-/// In bytes. The config of a cluster's bootstrap host, with all its files inside,
-/// has 300 KB; the boot partition has 384 MiB.
+/// Size limit of a config in bytes. The config of a cluster's bootstrap host, with all
+/// its files inside, has 300 KB; the boot partition has 384 MiB.
 const LIMIT: usize = 16 << 20;
 
 /// The bytes of the config; `None` if the options name no config.
 ///
 /// # Errors
-/// If the config cannot be read, does not match its digest, or is not JSON.
+/// If the options name two configs, or a digest without a config. If the config cannot be
+/// read, comes from a server that the agent does not trust, does not match its digest, or
+/// is not JSON.
 pub(super) fn read(options: &InstallOptions, servers: &Servers) -> Result<Option<Vec<u8>>> {
     let (name, config) = match (&options.ignition_file, &options.ignition_url) {
         (Some(path), None) => (path.display().to_string(), of_file(path)?),
@@ -64,9 +66,9 @@ fn of_file(path: &Path) -> Result<Vec<u8>> {
     Ok(config)
 }
 
-/// The config decides what runs on the machine, so it must be authentic: either the
-/// server has proven its identity, or the digest is known, or the operator trusts the
-/// network.
+/// Fetches the config from a server. The config decides what runs on the machine, so it
+/// must be authentic: either the server has proven its identity, or the digest is known,
+/// or the operator trusts the network.
 fn of_server(url: &str, options: &InstallOptions, servers: &Servers) -> Result<Vec<u8>> {
     let scheme = reqwest::Url::parse(url)
         .map_err(|error| {
@@ -224,7 +226,7 @@ mod tests {
         let server = Server::of(CONFIG);
         let missing = Server::start(|_| Reply::status(404));
         let http = || of_url(&server.url);
-        // The agent asks, but no server listens on this port.
+        // If the agent trusts this URL, it connects, but no server listens on this port.
         let https = || of_url("https://127.0.0.1:1/w.ign");
         for (options, verified, reason) in [
             (http(), true, "--insecure-ignition"),

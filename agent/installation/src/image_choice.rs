@@ -18,7 +18,8 @@ use crate::stream::{self, DEFAULT_STREAM};
 /// The image for a disk with sectors of this size in bytes.
 ///
 /// # Errors
-/// If there is no image, or neither a digest nor a signature of the image.
+/// If no image can be found. If there is neither a digest nor a signature of the image,
+/// unless the options allow that. If the signature is bad.
 pub(super) fn choose(
     options: &InstallOptions,
     sector: u32,

@@ -9,8 +9,8 @@ use landfall_report::failure::{Failure, Result};
 
 use crate::options::{InstallOptions, NETWORK_DIR};
 
-/// In bytes per file. The agent reads no more than this. `handover/firstboot_keyfiles`
-/// has a lower limit and therefore rejects the truncated file.
+/// The maximum number of bytes that are read from one file. `handover/firstboot_keyfiles`
+/// has a lower limit, and therefore rejects a file that was cut here.
 const LIMIT: u64 = 1 << 20;
 
 /// The name and content of each file, sorted by name. Empty without

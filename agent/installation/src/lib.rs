@@ -2,11 +2,11 @@
 //! step `install_coreos`, the sub-command `install` and the kernel arguments
 //! `coreos.inst.*` share this code.
 //!
-//! [`Installation::prepare`] reads, fetches and checks all that the options name.
-//! (The step makes its `Installation` from the node.) [`Installation::carry_out`]
-//! writes. Every error that can be detected in advance is detected before the disk
-//! is touched. The partition table is written last, when everything else is on the
-//! disk.
+//! [`Installation::prepare`] reads, fetches and checks all that the options name. (The
+//! step `install_coreos` does not use it, but makes its `Installation` from the fields of
+//! the node.) [`Installation::carry_out`] writes. Every error that can be detected in
+//! advance is detected before the disk is touched. The partition table is written last,
+//! when everything else is on the disk.
 
 mod boot_entry;
 mod boot_line;
@@ -54,9 +54,9 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Reads, fetches and checks everything that the options name. `servers` is the
-    /// client for all URLs in the options. `own_image` finds the image if the options
-    /// name none.
+    /// Reads, fetches and checks everything that the options name. `servers` has the
+    /// client for all URLs in the options. `own_image` finds the image on the boot
+    /// medium, for options that name no other image.
     ///
     /// # Errors
     /// If anything in the options is invalid or not available. The disk is unchanged: the
@@ -106,8 +106,8 @@ impl Installation {
         Ok(())
     }
 
-    /// Whether the image has the partitions of CoreOS. An image without them is accepted
-    /// only if there are no changes to make.
+    /// Whether the image has the partitions of CoreOS. If there are changes to make, the
+    /// agent has already rejected an image without these partitions (`needs_partitions`).
     fn is_for_coreos(&self, image: &ProvenImage) -> bool {
         !self.changes.is_empty()
             || ["boot", "root"]
@@ -139,9 +139,9 @@ impl Installation {
         Ok(written)
     }
 
-    /// Does everything except the boot entry; the disk is complete afterwards.
-    /// Returns the critical section that began before the commit; the caller makes
-    /// the boot entry in it.
+    /// Writes the image and the changes to its boot partition, but makes no boot entry.
+    /// The disk is complete afterwards. Returns the critical section that began before
+    /// the commit; the caller makes the boot entry in it.
     ///
     /// # Errors
     /// If any part of the installation is not possible. If that could be detected in

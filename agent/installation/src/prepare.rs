@@ -72,8 +72,8 @@ impl InstallOptions {
     pub(super) fn retry_policy(&self) -> RetryPolicy {
         let usual = RetryPolicy::default();
         match self.fetch_retries {
-            // By default coreos-installer gives up at once. But a server or a link that is
-            // down for a moment should not fail an installation.
+            // Unlike coreos-installer, the agent retries by default, because a server or
+            // a link that is down for a moment should not fail an installation.
             None => RetryPolicy {
                 give_up: usual.stall,
                 ..usual

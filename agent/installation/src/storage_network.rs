@@ -12,7 +12,8 @@ use landfall_nvme_boot::{FirmwareTable, read_tables};
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-/// The protocols of the connections below a disk.
+/// The storage protocols by which this machine reaches a disk, or a disk below it,
+/// through a connection that the firmware made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StorageNetwork {
     pub nvme: bool,
@@ -20,7 +21,8 @@ pub(crate) struct StorageNetwork {
 }
 
 impl StorageNetwork {
-    /// The one of a disk of this machine.
+    /// Determines the protocols for a disk of this machine. There are none if the disk is
+    /// not in sysfs.
     pub(crate) fn of(disk: &Path) -> Self {
         let Some(block) = in_sysfs(disk) else {
             return Self::default();
@@ -43,7 +45,7 @@ fn tables_in_use(system: &SystemPath) -> Vec<FirmwareTable> {
     }
 }
 
-/// Whether one of the disks is of a subsystem that the tables name.
+/// Whether one of the disks is an NVMe/TCP disk of a subsystem that the tables name.
 fn is_of_nvme_boot(disks: &[SystemPath], tables: &[FirmwareTable]) -> bool {
     let is_named = |subsystem: &str| {
         let mut namespaces = tables.iter().flat_map(|table| &table.content.namespaces);
@@ -100,7 +102,7 @@ sys/devices/dm-0/slaves/md0 -> ../../md0
             ("nvme0n1", true),
             ("md0", true),
             ("dm-0", true),
-            // Of another subsystem, and in this machine.
+            // nvme1n1 is of another subsystem, and nvme2n1 is a PCIe disk.
             ("nvme1n1", false),
             ("nvme2n1", false),
         ] {

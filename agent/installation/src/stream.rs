@@ -15,8 +15,8 @@ use crate::options::{InstallOptions, STREAM_BASE_URL};
 /// The stream of an installation that names no image.
 pub(super) const DEFAULT_STREAM: &str = "stable";
 
-/// In bytes of metadata. Fedora's metadata, with four architectures and the images
-/// of every cloud, has 70 KB.
+/// The size limit of the metadata in bytes. Fedora's metadata, with four architectures
+/// and the images of every cloud, has 70 KB.
 const LIMIT: usize = 4 << 20;
 
 /// How the image may be packed, smallest download first.
@@ -121,8 +121,8 @@ pub(super) fn image(
     Ok(image)
 }
 
-/// Whether the metadata is authentic. Without TLS, or with TLS but without verification,
-/// anybody could have sent it.
+/// Whether the metadata is authentic: it comes from a local file, or from a server whose
+/// identity TLS has verified. Otherwise, anybody could have sent it.
 pub(super) fn is_proven(options: &InstallOptions, verified: bool) -> bool {
     let base = options.stream_base_url.as_deref();
     let parsed = reqwest::Url::parse(base.unwrap_or(STREAM_BASE_URL));
@@ -155,10 +155,10 @@ pub fn url_of(options: &InstallOptions) -> Result<String> {
     )
 }
 
-/// Finds the image in the metadata.
+/// Finds the image for a disk with sectors of `sector` bytes in the metadata.
 ///
 /// # Errors
-/// If the metadata has another format or lists no such image.
+/// If the metadata has another format, lists no such image, or has an invalid digest.
 pub fn find(
     text: &[u8],
     architecture: &str,

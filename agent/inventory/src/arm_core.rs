@@ -29,7 +29,7 @@ const CORES: [(u16, u16, &str); 24] = [
     (0xc0, 0xac4, "Ampere-1a"),
 ];
 
-/// `None` for a core that is not known here.
+/// The name of a core; `None` if [`CORES`] does not list it.
 pub(crate) fn name(implementer: u16, part: u16) -> Option<&'static str> {
     let core = CORES
         .iter()

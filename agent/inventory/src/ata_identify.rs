@@ -16,11 +16,12 @@ const ATA_VENDOR: &[u8] = b"ATA     ";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AtaIdentity {
-    /// 20 characters, including the padding.
+    /// Up to 20 characters, with the trailing spaces that pad it.
     pub serial: String,
-    /// 40 characters, including the padding.
+    /// Up to 40 characters, with the trailing spaces that pad it.
     pub model: String,
-    /// 8 characters, including the padding. `None` if only page 0x83 is available.
+    /// Up to 8 characters, with the trailing spaces that pad it. `None` if only page 0x83
+    /// is available.
     pub firmware: Option<String>,
     /// The World Wide Name; `None` if the disk has none.
     pub wwn: Option<u64>,
@@ -28,8 +29,8 @@ pub struct AtaIdentity {
     pub is_packet_device: bool,
 }
 
-/// Parses IDENTIFY data. `None` if the data are too short or all zero. Some USB bridges
-/// return only zeros.
+/// Parses IDENTIFY data. `None` if there are fewer than [`LENGTH`] bytes, or if all are
+/// zero: some USB bridges return only zeros.
 pub fn parse(identify: &[u8]) -> Option<AtaIdentity> {
     let identify = identify.first_chunk::<LENGTH>()?;
     if identify.iter().all(|byte| *byte == 0) {

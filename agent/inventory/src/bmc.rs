@@ -46,7 +46,8 @@ pub struct BmcAddresses {
     pub mac: Option<String>,
 }
 
-/// Asks this machine's BMC. Without an IPMI device all fields are `None`.
+/// Asks this machine's BMC for its addresses. Without an IPMI device all fields are
+/// `None`.
 ///
 /// # Errors
 /// If the BMC hangs or the driver fails.
@@ -67,8 +68,9 @@ pub fn collect() -> io::Result<BmcAddresses> {
 /// ipmi_si has a modalias, but it matches only if the firmware's tables list the BMC's
 /// registers.
 ///
-/// If the firmware lists no BMC, the agent starts no program here: the two programs would
-/// take a fifth of the time between the first address and the lookup of the node.
+/// If the firmware lists no BMC, the agent does not call this program. The two calls
+/// would take a fifth of the time from the first IP address of the agent to the lookup of
+/// its node.
 fn load_drivers() {
     if WritePermission::by_boot().is_err() || !firmware_names_one(&SystemPath::live()) {
         return;
@@ -137,12 +139,12 @@ fn addresses(mut ask: impl FnMut(u8, u8, u8) -> io::Result<Vec<u8>>) -> io::Resu
     Ok(addresses)
 }
 
-/// The channel's active address. A dynamic address takes precedence over a static
+/// The channel's active IPv6 address. A dynamic address takes precedence over a static
 /// one.
 fn ipv6_address(
     value: &mut impl FnMut(u8, u8) -> io::Result<Option<Vec<u8>>>,
 ) -> io::Result<Option<Ipv6Addr>> {
-    // 0 means "IPv6 disabled".
+    // 0 means that IPv6 is disabled, 1 IPv6 only, 2 IPv4 and IPv6.
     let enabled = value(IPV6_ENABLES, 0)?.and_then(|value| value.first().copied());
     if !matches!(enabled, Some(1 | 2)) {
         return Ok(None);

@@ -21,10 +21,11 @@ const LINKS: &str = "/dev/disk/by-path/";
 /// The output of path_id for a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathId {
-    /// `ID_PATH`. `None` for buses and transports without persistent names: with a wrong
-    /// name the agent could select the wrong disk, without a name it cannot.
+    /// `ID_PATH`. `None` for buses and transports without persistent names: a wrong name
+    /// could make the agent select the wrong disk.
     pub path: Option<String>,
-    /// `ID_PATH_ATA_COMPAT`: the same without the device behind the ATA port.
+    /// `ID_PATH_ATA_COMPAT`: the name that ends with the ATA port (`ata-1`), without the
+    /// number of the disk on that port (`ata-1.0`).
     pub ata_compat: Option<String>,
 }
 
@@ -72,7 +73,7 @@ struct Walk {
     current: SystemPath,
     /// The parts so far, leaf first.
     parts: Vec<String>,
-    /// The leaf's part in the form of older udev versions.
+    /// The part for an ATA disk in the form of older udev versions: `ata-1`.
     ata_port: Option<String>,
     /// Whether the walk has passed a transport with unique names.
     has_transport: bool,
@@ -81,7 +82,8 @@ struct Walk {
 }
 
 impl Walk {
-    /// Walks to the root. `None` if the name is incomplete.
+    /// Walks to the root. `None` if /sys lacks a value of the name, or if the walk passed
+    /// no transport or no bus with persistent names.
     fn run(&mut self, block: &SystemPath) -> Option<()> {
         if let Some(controller) = multipath_controller(block) {
             self.current = controller;
@@ -195,7 +197,7 @@ impl Walk {
 }
 
 /// With multipath NVMe, /sys/block leads to a virtual device. The walk then starts at the
-/// controller whose number is in the disk's name.
+/// controller whose number is in the disk's name: `nvme1` for `nvme1n1`.
 fn multipath_controller(block: &SystemPath) -> Option<SystemPath> {
     let is_virtual = block
         .as_path()

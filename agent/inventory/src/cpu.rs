@@ -44,7 +44,8 @@ pub fn collect(root: &SystemPath) -> (Cpu, Vec<Warning>) {
     (cpu, warnings)
 }
 
-/// On arm64 /proc/cpuinfo has numbers in place of a name.
+/// The name of the core. On arm64, /proc/cpuinfo has only the numbers of the core's
+/// implementer and type.
 fn arm_model(cpuinfo: &str) -> Option<String> {
     let number = |key| {
         let text = values(cpuinfo, key).next()?;
@@ -71,7 +72,7 @@ fn values<'a>(cpuinfo: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
 
 /// Parses the kernel's list format, `0-3,8,10-11`, up to the first invalid part.
 fn cpu_list(text: &str) -> Vec<usize> {
-    // The upper limit of a number in a list. CONFIG_NR_CPUS is 8192 in the largest
+    // The maximum number of processors in a list. CONFIG_NR_CPUS is 8192 in the largest
     // distribution kernels.
     const LIMIT: usize = 65536;
     text.split(',')
@@ -84,9 +85,9 @@ fn cpu_list(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// The highest frequency of all processors in MHz, in lscpu's format. A kernel without
-/// cpufreq, as in every guest, knows only the current frequency. lscpu does not report
-/// the current frequency as a maximum either.
+/// The highest frequency of all processors in MHz, in lscpu's format. `None` for a kernel
+/// without cpufreq, as in most virtual machines: it knows only the current frequency,
+/// which lscpu does not report as a maximum either.
 fn max_frequency(directory: &SystemPath, cpus: &[usize]) -> Option<String> {
     let kilohertz = cpus
         .iter()
@@ -97,7 +98,8 @@ fn max_frequency(directory: &SystemPath, cpus: &[usize]) -> Option<String> {
     Some(format!("{:.4}", f64::from(kilohertz) / 1000.0))
 }
 
-/// The number of packages with at least one running processor.
+/// The number of packages (sockets) with at least one running processor. At least 1 if
+/// there is a processor, because some machines report no packages.
 fn sockets(directory: &SystemPath, cpus: &[usize], cpuinfo: &str) -> usize {
     let mut packages: BTreeSet<String> = cpus
         .iter()

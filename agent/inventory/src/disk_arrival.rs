@@ -33,9 +33,9 @@ pub struct DiskArrival {
     all: bool,
 }
 
-/// The time for a controller to find its next disk, because the smallest disk may be
-/// found last. It is longer than the delay of usb-storage for a new disk (`delay_use`, 1
-/// s).
+/// The value of [`DiskArrival::quiet`] outside of tests: the time for a controller to
+/// find its next disk. The agent waits for it because the smallest disk may be found
+/// last. It is longer than the delay of usb-storage for a new disk (`delay_use`, 1 s).
 const QUIET: Duration = Duration::from_millis(1500);
 
 /// The time to wait for the next event after an event, if the caller needs the whole
@@ -48,15 +48,16 @@ const NEXT: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl DiskArrival {
-    /// Waits until the devices have their drivers. The product of the two settings, a
-    /// number of attempts and the delay between them, limits this wait and also the wait
-    /// for the disks.
+    /// Waits until the devices have their drivers. The limit of this wait is the product
+    /// of the two settings, a number of attempts and the delay between them. The wait for
+    /// the disks that follows has the same limit.
     pub async fn begin(settled: DevicesSettled, attempts: u32, delay: Duration) -> Self {
         let limit = delay.saturating_mul(attempts).min(LONGEST);
         Self::after(devices_settled::wait(settled, limit).await, limit)
     }
 
-    /// The wait on a machine whose devices had their drivers at this time.
+    /// Creates a wait of at most `limit`, for a machine whose devices had their drivers
+    /// at the time `settled`.
     pub fn after(settled: Instant, limit: Duration) -> Self {
         Self {
             settled,
@@ -77,8 +78,8 @@ impl DiskArrival {
         self.limit
     }
 
-    /// Lists the disks below `root` until `wanted` accepts the list or the time is over.
-    /// Returns the last list, accepted or not.
+    /// Lists the disks below `root` until `wanted` accepts the list and no further disk
+    /// is expected, or the time is over. Returns the last list, accepted or not.
     ///
     /// # Errors
     /// If the kernel's events cannot be received.
@@ -139,8 +140,9 @@ impl DiskArrival {
     }
 }
 
-/// Waits for an event that may change the list of disks or the [`Outlook`]. Receives all
-/// queued events at once, so a thousand LUNs cause only a few listings.
+/// Waits for an event that may change the list of disks or the [`Outlook`], and returns
+/// whether there was one. Receives all queued events at once, so a thousand LUNs cause
+/// only a few listings.
 fn buses_changed(
     pause: Duration,
     receive: &mut impl FnMut(Duration) -> io::Result<Received>,
@@ -371,7 +373,8 @@ mod tests {
         assert!(Instant::now() < end);
     }
 
-    /// A bus that does not show whether it is still searching.
+    /// A bus may not show whether it is still searching. Only a caller that needs all
+    /// disks then waits for a second disk.
     #[test]
     fn while_a_bus_is_silent_a_second_disk_is_waited_for() {
         let silent = Outlook {

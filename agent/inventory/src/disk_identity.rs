@@ -18,11 +18,12 @@ use super::udev_text;
 /// The properties that udev would set. `None` means not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskIdentity {
-    /// `ID_SERIAL`, which begins with vendor and model for most disks.
+    /// `ID_SERIAL`, which contains the model for ATA, NVMe and USB disks.
     pub serial: Option<String>,
     /// `ID_SERIAL_SHORT`.
     pub serial_short: Option<String>,
-    /// `ID_SCSI_SERIAL`: the unit serial number, if `ID_SERIAL` has another name.
+    /// `ID_SCSI_SERIAL`: the unit serial number (page 0x80), if `ID_SERIAL` comes from
+    /// page 0x83.
     pub scsi_serial: Option<String>,
     /// `ID_WWN`.
     pub wwn: Option<String>,
@@ -147,12 +148,14 @@ fn cleaned(text: &str) -> Option<String> {
     non_empty(udev_text::clean(text))
 }
 
-/// Converts a sysfs value like `$attr{...}` in a udev rule.
+/// Reads a sysfs attribute and converts it in the same way as `$attr{...}` in a udev
+/// rule.
 fn attribute(path: &SystemPath) -> Option<String> {
     non_empty(udev_text::attribute(&sysfs::padded_text(path)?))
 }
 
-/// udev's rule covers only the first ten cards, and not their boot areas.
+/// The identity of a memory card. udev's rule covers only the first ten cards (`mmcblk0`
+/// to `mmcblk9`), and not their boot areas.
 fn memory_card(device: &SystemPath, number: &str) -> DiskIdentity {
     if number.len() > 1 {
         return DiskIdentity::default();
@@ -171,7 +174,7 @@ fn nvme(block: &SystemPath) -> DiskIdentity {
         attribute(&block.join(name)).or_else(|| attribute(&block.join("device").join(name)))
     };
     let (model, serial_short) = (attribute("model"), attribute("serial"));
-    // systemd has used several forms of this name. This is the newest form, which
+    // systemd has used several forms of `ID_SERIAL`. This is the newest form, which
     // contains the namespace.
     let namespace = attribute("nsid");
     let serial = match (&model, &serial_short, &namespace) {

@@ -72,7 +72,8 @@ impl DiskQuery {
         Some(data.into_iter().take(INQUIRY_LENGTH.into()).collect())
     }
 
-    /// O_NONBLOCK, so that opening a drive does not wait for a medium.
+    /// Opens the device node with O_NONBLOCK, so that the call does not wait for a
+    /// medium.
     fn open(&self) -> Option<File> {
         OpenOptions::new()
             .read(true)
@@ -141,7 +142,8 @@ pub fn bytes(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Parses words of four hexadecimal digits into bytes in the disk's order.
+/// Parses words of four hexadecimal digits into little-endian bytes, as the disk sends
+/// them.
 pub fn words(text: &str) -> Option<Vec<u8>> {
     let words: Option<Vec<[u8; 2]>> = text
         .split_whitespace()

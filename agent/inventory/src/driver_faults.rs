@@ -20,7 +20,8 @@ pub struct ReportedFault {
     vendor: Option<String>,
     /// The driver that did not find its firmware; null if the device has no driver.
     driver: Option<String>,
-    /// The modules that support the device. Empty if the kernel has none.
+    /// The modules that support a device without a driver. Empty if the kernel has none,
+    /// if they are not known, or if the device has a driver.
     modules: Vec<String>,
     missing_firmware: Vec<ReportedFile>,
     /// A sentence that describes this fault.

@@ -6,14 +6,16 @@ use super::report_types::{Firmware, SystemVendor};
 use super::system_path::SystemPath;
 use super::{Warning, sysfs};
 
-/// Reads /sys/class/dmi/id. A missing field becomes an empty text.
+/// Reads /sys/class/dmi/id, or else the device tree. A missing field becomes an empty
+/// text.
 pub fn collect(root: &SystemPath) -> (SystemVendor, Vec<Warning>) {
     let directory = root.join("sys/class/dmi/id");
     let field = |name: &str| sysfs::text(&directory.join(name)).unwrap_or_default();
     let mut product_name = field("product_name");
     let sku = field("product_sku");
     if !sku.is_empty() {
-        // This is lshw's format, so operators match on it in Ironic.
+        // This is the format of lshw, from which Ironic's agent takes the name.
+        // Operators' rules in Ironic match on it.
         product_name = format!("{product_name} ({sku})").trim_start().to_owned();
     }
     let vendor = SystemVendor {

@@ -46,7 +46,8 @@ impl GivenHints {
     /// is known. `None` if there are no hints.
     ///
     /// # Errors
-    /// If the first hints in this order are invalid.
+    /// If the first hints in this order are invalid. If the node has no hints, and it is
+    /// not certain which embedded host this machine is.
     pub fn for_node(node: Option<&Value>, embedded: &Embedded) -> Result<Option<Self>> {
         let hints_in = |parent: &str| {
             let hints = node.and_then(|node| node.get(parent)?.get("root_device"));

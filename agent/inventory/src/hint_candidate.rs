@@ -163,7 +163,7 @@ impl Candidate for Map<String, Value> {
     }
 }
 
-/// Accepts the words of oslo.utils' strict `bool_from_string`.
+/// Parses the words that oslo.utils' strict `bool_from_string` accepts.
 pub fn boolean(text: &str) -> Option<bool> {
     match text.trim().to_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),

@@ -13,7 +13,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use self::grammar::{Operator, Parsed, parse};
 
-/// The characters that Python's `urllib.parse.quote` does not encode.
+/// The characters that Python's `urllib.parse.quote` encodes: all except letters, digits,
+/// and the characters removed here.
 const ENCODED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'.')
@@ -105,8 +106,8 @@ impl Expression {
                 format!("expected a positive number of GiB, found \"{text}\""),
             ));
         }
-        // Ironic's agent now uses the text without case folding, so `S== 5` is a plain
-        // value here.
+        // After this check, Ironic's agent uses the text without case folding, so `S== 5`
+        // is a plain value here.
         match parse(text)?.operator {
             None => Self::parsed(&format!("== {text}")),
             Some(_) => Self::parsed(text),
@@ -206,8 +207,8 @@ fn is_python_space(character: char) -> bool {
     character.is_whitespace() || ('\x1c'..='\x1f').contains(&character)
 }
 
-/// The form in which texts are compared: in lower case, with encoded operands.
-/// `None` if the text is empty.
+/// Converts a text to the form in which texts are compared: in lower case, with
+/// percent-encoded operands. `None` if the text is empty.
 fn normalize(text: &str) -> Result<Option<String>, HintError> {
     let Some(text) = normal_case(text) else {
         return Ok(None);
@@ -255,7 +256,8 @@ fn class_of_no_list(text: &str) -> ErrorClass {
     }
 }
 
-/// Accepts what Python's int() accepts: digits, a sign, and `_` between digits.
+/// Whether the text is a positive integer for Python's int(): digits, with an optional
+/// `+` before them and `_` between them.
 fn is_positive_integer(text: &str) -> bool {
     let text = text.trim_matches(is_python_space);
     let digits = text.strip_prefix('+').unwrap_or(text);
@@ -321,7 +323,7 @@ mod tests {
             let error = text_matches(expression, "foo").unwrap_err();
             assert_eq!(error.class, ErrorClass::ParseException, "{expression}");
         }
-        // The grammar parses `<` as the operator, and the rest of the text as its
+        // In a lone `<or>`, the grammar parses `<` as the operator, and `or>` as its
         // operand.
         let error = text_matches("<or>", "5").unwrap_err();
         assert_eq!(error.class, ErrorClass::ValueError, "{error:?}");

@@ -33,7 +33,7 @@ pub fn of_this_host() -> String {
 /// replace this name later.
 ///
 /// # Errors
-/// If the kernel rejects the name, because it is longer than 64 bytes.
+/// If the kernel rejects the name, for example because it is longer than 64 bytes.
 pub fn set_default(name: &str) -> nix::Result<()> {
     match given() {
         Some(_) => Ok(()),

@@ -1,6 +1,6 @@
-//! Collects the hardware inventory of this machine. Nothing here writes to a disk. Each
-//! collector takes the root directory as an argument, so that a test can pass a captured
-//! tree.
+//! Collects the hardware inventory of this machine. Nothing here writes to a disk. The
+//! collectors that read /sys and /proc take the root directory as an argument, so that a
+//! test can pass a captured tree.
 
 mod arm_core;
 pub mod ata_identify;

@@ -24,7 +24,7 @@ fn speed(bit: usize) -> Option<u32> {
     })
 }
 
-/// The speed of the fastest mode in Mbit/s.
+/// The speed of the fastest mode in Mbit/s; `None` if no mode has a speed.
 pub fn fastest(modes: &[usize]) -> Option<u32> {
     modes.iter().filter_map(|&bit| speed(bit)).max()
 }

@@ -20,14 +20,16 @@ use self::tlv::Tlv;
 use super::sysfs;
 use super::system_path::SystemPath;
 
-/// In bytes: an Ethernet frame without its header. Longer frames are not LLDP.
+/// Size of the receive buffer in bytes. An LLDP frame without its Ethernet header fits
+/// into it.
 const LONGEST: usize = 1600;
 
 /// The elements that each interface received; an empty list if it received none.
 pub type Neighbours = BTreeMap<String, Vec<Tlv>>;
 
 /// Listens on every Ethernet interface until each interface with a carrier has received a
-/// frame, but not longer than `timeout`. Switches send a frame every 30 s.
+/// frame, but not longer than `timeout`. Switches send a frame every 30 s. First disables
+/// the LLDP agents in the firmware of the NICs ([`firmware_agent`]).
 ///
 /// Unlike this function, Ironic's agent also waits for interfaces without a cable, so it
 /// usually waits until the timeout.
@@ -103,7 +105,7 @@ pub type Switches = BTreeMap<String, String>;
 /// How often [`follow`] looks for new interfaces.
 const NEW_INTERFACES: Duration = Duration::from_secs(2);
 
-/// Pauses before the socket is opened again after an error.
+/// The shortest and the longest pause before the socket is opened again after an error.
 const REOPEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// Listens as long as the process runs, and reports which switches the interfaces are
@@ -179,7 +181,7 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
     }
 }
 
-/// The kernel was built without packet sockets.
+/// Whether the error means that the kernel was built without packet sockets.
 fn has_no_packet_sockets(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32)
 }
@@ -204,7 +206,8 @@ fn has_carrier(root: &SystemPath, name: &str) -> bool {
     sysfs::flag(&root.join("sys/class/net").join(name).join("carrier"))
 }
 
-/// Returns whether this changes anything.
+/// Sets the switch of an interface, or removes it if `switch` is `None`. Returns whether
+/// this changes anything.
 fn set(switches: &mut Switches, name: &str, switch: Option<String>) -> bool {
     let before = match &switch {
         Some(switch) => switches.insert(name.to_owned(), switch.clone()),

@@ -264,7 +264,8 @@ mod tests {
         let hint = failure.hint.unwrap();
         assert!(hint.contains("complete kernel"), "{hint}");
 
-        // In a virtual machine such a controller is often there, and has no disk.
+        // The controller is not mentioned if the machine has disks: many virtual machines
+        // have a SATA controller without any disk.
         let disks = disks::collect(captured("scsi-uefi-2nic").path());
         let failure = find(root.path(), "/dev/vda", &disks).unwrap_err();
         assert!(!failure.details.contains("no driver"), "{failure}");

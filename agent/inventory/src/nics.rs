@@ -91,8 +91,8 @@ pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, V
     (interfaces, warnings)
 }
 
-/// Whether the interface is hardware, a bond or a VLAN. Bridges, tunnels and other
-/// virtual interfaces are not reported.
+/// Whether the interface is hardware, a bond or a VLAN, which is recognised by a name
+/// like `eth0.100`. Bridges, tunnels and other virtual interfaces are not reported.
 fn is_reported(directory: &SystemPath, name: &str) -> bool {
     let is_vlan = name.rsplit_once('.').is_some_and(|(nic, id)| {
         !nic.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())

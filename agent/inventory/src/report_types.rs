@@ -1,7 +1,8 @@
-//! Defines the inventory in the format that Ironic expects.
+//! Defines the inventory and the body of an inspection callback in the format that Ironic
+//! expects.
 //!
-//! The order of the fields, and which fields are present, are the same as in Ironic's
-//! agent, because operators compare stored inventories of both agents. `null` means
+//! The inventory has the same fields in the same order as that of Ironic's agent, because
+//! operators compare stored inventories of both agents. `null` or an empty text means
 //! unknown. Only [`Inventory::bmc_mac`] is left out if it is unknown.
 
 use std::path::PathBuf;
@@ -58,9 +59,9 @@ pub struct Interface {
     pub vendor: Option<String>,
     /// Device id: `0x1572`.
     pub product: Option<String>,
-    /// The DHCP client identifier of an InfiniBand port.
+    /// Always null. In Ironic's agent: the DHCP client identifier of an InfiniBand port.
     pub client_id: Option<String>,
-    /// The name that biosdevname would give.
+    /// Always null. In Ironic's agent: the name that biosdevname would give.
     pub biosdevname: Option<String>,
     /// The speed of the fastest supported mode, not the current speed.
     pub speed_mbps: Option<u32>,
@@ -143,7 +144,7 @@ pub struct DiskTraits {
 }
 
 impl Disk {
-    /// The disk to open later: its path and its identity at the time of the list.
+    /// The disk to open later: its path, and its identity when the disks were listed.
     ///
     /// # Errors
     /// If the kernel does not report the disk's device number.

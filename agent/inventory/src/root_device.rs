@@ -86,7 +86,8 @@ pub fn choose<'a>(
         .filter(|&index| losses[index].is_none())
         .collect();
     candidates.sort_by_key(|&index| (disks[index].size, &disks[index].name));
-    // Reads the signatures only of disks that would be chosen.
+    // `sets` reads signatures from the disk, so call it only for disks that would be
+    // chosen.
     for index in candidates {
         let disk = &disks[index];
         match loss_to_sets(&sets(disk), hints, skip_list) {
@@ -114,8 +115,8 @@ pub fn no_disk(root: &SystemPath) -> Failure {
     Failure::device_not_found(format!("no disk found: {cause}")).hint(remedy)
 }
 
-/// The reason why the arrays and volumes of a disk prevent its choice as root disk.
-/// `None` if they do not.
+/// The reason why the arrays and volumes to which a disk belongs prevent its choice as
+/// root disk. `None` if they do not.
 fn loss_to_sets(
     sets: &DiskSets,
     hints: Option<&GivenHints>,

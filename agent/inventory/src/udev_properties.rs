@@ -1,6 +1,6 @@
-//! Computes the properties and links that udev would give a disk, so that
-//! operators can compare it with an installed system. The agent does not send
-//! them to Ironic.
+//! Computes the properties and links that udev would give a disk, so that operators can
+//! compare them with those on an installed system. The agent does not send them to
+//! Ironic.
 
 use landfall_sys::system_path::SystemPath;
 use serde::Serialize;

@@ -1,9 +1,9 @@
 //! Converts device texts in the same way as udev does for its properties.
 //!
-//! udev applies these replacements to the names that operators know (`ID_SERIAL` and the
-//! names that contain it). Root device hints match only if the agent applies the same
-//! replacements. The rules are those of systemd's src/shared/udev-util.c and
-//! src/basic/utf8.c. A caller replaces bytes that are not UTF-8 before it calls this
+//! udev applies these replacements to the names that operators know: `ID_SERIAL`, and the
+//! links in /dev/disk/by-id that contain it. Root device hints match only if the agent
+//! applies the same replacements. The rules are those of systemd's src/shared/udev-util.c
+//! and src/basic/utf8.c. A caller replaces bytes that are not UTF-8 before it calls this
 //! module.
 
 /// The punctuation that a property may contain (`ALLOWED_CHARS`). A property may also
@@ -14,12 +14,14 @@ fn is_allowed(character: char) -> bool {
     character.is_ascii_alphanumeric() || !character.is_ascii() || PUNCTUATION.contains(character)
 }
 
-/// Removes white space at both ends, and replaces each run inside with one `_`.
+/// Removes white space at both ends, and replaces each run of white space inside with one
+/// `_`.
 pub fn fold_white_space(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join("_")
 }
 
-/// Replaces every character that is not allowed with `_`.
+/// Replaces every character that is not allowed with `_`, except the backslash of an
+/// escape (`\x20`).
 pub fn replace_characters(text: &str) -> String {
     replace_except(text, |_| false)
 }

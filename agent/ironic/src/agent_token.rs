@@ -34,7 +34,7 @@ pub(super) enum NoToken {
 
 impl AgentToken {
     /// Loads the token that the agent stored before a restart. If there is none, uses
-    /// `given`.
+    /// `given`. Ignores a token of fewer than 32 characters.
     pub fn restore(file: StateFile, given: Option<&str>) -> Self {
         let kept = match file.load() {
             Ok(bytes) => bytes.and_then(|bytes| String::from_utf8(bytes).ok()),

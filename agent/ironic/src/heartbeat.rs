@@ -59,12 +59,14 @@ fn within_bounds(timeout: Duration) -> Duration {
     timeout.clamp(Duration::from_secs(1), Duration::from_secs(3600))
 }
 
-/// Sends heartbeats until the future is dropped: about three per `timeout`, and sooner
-/// after an error or after `forced` is notified. The agent never stops sending, because
+/// Sends heartbeats until the future is dropped. The pause between two heartbeats is 0.3
+/// to 0.6 of `timeout`, and 5 s to 10 s after a temporary error. `forced` triggers a
+/// heartbeat, at least 5 s after the previous one. The agent never stops sending, because
 /// Ironic may accept heartbeats again: when the node is unlocked or enrolled again, or
 /// when a worker is free. While Ironic rejects the heartbeats, the pauses grow.
 ///
-/// Each heartbeat has a line of text with the machine's status at that time.
+/// If Ironic accepts a status, each heartbeat has a line of text with the machine's
+/// status at that time.
 ///
 /// # Errors
 /// If the body cannot be written as JSON, which would be a bug in the agent.

@@ -14,8 +14,8 @@ use super::wire;
 /// The number of attempts with the whole list of URLs, as in Ironic's agent.
 const ATTEMPTS: u32 = 5;
 
-/// The longest pauses in seconds: between temporary failures, as in Ironic's agent, and
-/// between rejections.
+/// The longest pauses in seconds: after a temporary failure, as in Ironic's agent, and
+/// after a rejection.
 const LONGEST: f64 = 30.0;
 const LONGEST_AFTER_REJECTION: f64 = 300.0;
 
@@ -30,8 +30,9 @@ pub enum Retry {
     Forever,
 }
 
-/// The pause after this attempt, counted from 0. The pause is that of Ironic's agent,
-/// plus jitter, so that the machines of a rack do not send at the same second.
+/// The pause after the attempt with this number, counted from 0. After a temporary
+/// failure it is that of Ironic's agent, plus jitter, so that the machines of a rack do
+/// not send at the same second.
 fn pause_after(number: u32, rejected: bool) -> Duration {
     let longest = if rejected {
         LONGEST_AFTER_REJECTION

@@ -59,7 +59,7 @@ impl Query {
         text
     }
 
-    /// Returns when the MAC addresses of the machine differ from `known`. This may never
+    /// Returns when the MAC addresses of the machine differ from `macs`. This may never
     /// happen.
     async fn other_nics_than(&mut self, macs: &[String]) {
         let (with_bmc_nics, boot_mac) = (self.with_bmc_nics, self.boot_mac);

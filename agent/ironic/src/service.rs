@@ -1,4 +1,4 @@
-//! Ironic's API: its URLs, its version, and the two requests that an agent repeats.
+//! Ironic's API: its URLs, its version, and the requests for a lookup and a heartbeat.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,8 +41,9 @@ pub struct Service {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     Known(ApiVersion),
-    /// The first answer contained no version. It may be the page of a proxy that could
-    /// not reach Ironic.
+    /// The version is not known and must be requested: the last answer contained none,
+    /// perhaps because it was the page of a proxy, or Ironic has since rejected a
+    /// heartbeat.
     NotInDocument,
     /// The service has answered the request for its version, but has not reported a
     /// version.
@@ -50,7 +51,7 @@ enum Version {
 }
 
 impl Version {
-    /// Takes `otherwise` if the document has no version.
+    /// The version in this document, or `otherwise` if the document has none.
     fn in_document(document: &str, otherwise: Self) -> Self {
         version_in(document).map_or(otherwise, Self::Known)
     }
@@ -75,7 +76,7 @@ impl Service {
         }
     }
 
-    /// The base URL that answered last.
+    /// The base URL that answered last; the first one if none has answered yet.
     pub(super) fn base(&self) -> String {
         self.places.first()
     }
@@ -126,9 +127,9 @@ impl Service {
         }
     }
 
-    /// Like the method above, but sends only one request to a service that reports no
-    /// version, until the service rejects a heartbeat: an agent may send heartbeats for
-    /// months.
+    /// Like [`Self::make_version_known`], but sends only one request to a service that
+    /// reports no version, until the service rejects a heartbeat: an agent may send
+    /// heartbeats for months.
     pub(super) async fn make_version_known_once(&self) {
         let known = *self.known();
         if known == Version::NotInDocument {
@@ -144,7 +145,7 @@ impl Service {
             body: None,
         };
         if let Ok(answer) = self.transport.ask(&self.places, &request).await {
-            // The page of a proxy does not show Ironic's version.
+            // The page of a proxy is not JSON, and says nothing about Ironic's version.
             let is_document = serde_json::from_str::<IgnoredAny>(&answer.body).is_ok();
             let otherwise = match answer.status {
                 200 if is_document => Version::NotReported,
@@ -183,8 +184,9 @@ impl Service {
         };
         let answer = self.transport.ask(&self.places, &request).await?;
         let mut known = self.known();
-        // Another URL of the service, or an earlier release after a rollback, may support
-        // only versions that are older than those in Ironic's first answer.
+        // In both cases request the version again. After status 406, another URL of the
+        // service, or an earlier release after a rollback, may support only older
+        // versions.
         let is_too_new = answer.status == NOT_ACCEPTABLE;
         let is_old = *known == Version::NotReported && answer.status != ACCEPTED;
         if is_too_new || is_old {
@@ -207,8 +209,8 @@ fn older(one: ApiVersion, other: ApiVersion) -> ApiVersion {
     }
 }
 
-/// The version in the answer to `GET /`. `None` if the answer is not from Ironic, for
-/// example the page of a proxy.
+/// The version in the answer to `GET /`. `None` if the answer contains no valid version,
+/// for example because it is the page of a proxy.
 fn version_in(document: &str) -> Option<ApiVersion> {
     let root: Root = serde_json::from_str(document).ok()?;
     ApiVersion::parse(&root.default_version.version)

@@ -417,7 +417,8 @@ fn an_agent_with_nothing_else_to_do_posts_the_inventory_until_ironic_takes_it() 
     assert_eq!(uuid.as_deref(), Some("6d85"));
 }
 
-/// Only an operator can change it, so the console names the option.
+/// Only an operator can set the option that makes Ironic serve agents, so the console
+/// names the option.
 #[test]
 fn a_heartbeat_and_an_inventory_that_get_403_name_the_option_of_ironic() {
     let refusal = || Reply::new(403, r#"{"error_message": {"faultstring": "no access"}}"#);
@@ -459,7 +460,7 @@ fn a_heartbeat_and_an_inventory_that_get_403_name_the_option_of_ironic() {
     }
 }
 
-/// The agent continues at once with the lookup, which gets the same answer.
+/// The agent does not post again. It continues with the lookup, which also gets 403.
 #[test]
 fn an_inventory_that_gets_403_does_not_delay_the_lookup() {
     let ironic = Server::scripted([Reply::new(403, "{}")]);

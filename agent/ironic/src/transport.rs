@@ -34,7 +34,7 @@ pub(super) struct Request<'a> {
 }
 
 impl Places {
-    /// Tries these URLs in this order. They have no trailing slashes.
+    /// Tries these URLs in this order. Removes their trailing slashes.
     pub(super) fn new(urls: &[String]) -> Self {
         let trimmed = urls.iter().map(|url| url.trim_end_matches('/').to_owned());
         Self(Arc::new(Mutex::new(trimmed.collect())))

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::html_text;
 
-/// The meaning of status 403. Ironic requires no credentials from an agent.
+/// The meaning of status 403. It does not mean that credentials are missing, because
+/// Ironic requires none from an agent.
 pub(super) const FORBIDDEN: &str = " (this Ironic does not serve agents: [api]enable_ramdisk_endpoints is off there, or a proxy in front of it refuses the request)";
 /// What an operator can do about status 403.
 pub(super) const FORBIDDEN_REMEDY: &str =
@@ -31,8 +32,8 @@ pub struct LookupAnswer {
     pub uuid: String,
     /// The fields of the node that an agent may see.
     pub node: Value,
-    /// An object with settings that override those of the boot. New releases of Ironic
-    /// add keys.
+    /// An object with settings that override those that the agent was booted with. New
+    /// releases of Ironic add keys.
     pub config: Value,
 }
 
@@ -59,7 +60,7 @@ impl LookupAnswer {
     /// setting, `heartbeat_timeout`, next to the node.
     ///
     /// # Errors
-    /// If a part is missing.
+    /// If the body is not JSON, if the node, a valid UUID or the settings are missing.
     pub fn read(body: &str) -> Result<Self, LookupAnswerError> {
         let mut answer: Value = serde_json::from_str(body).map_err(LookupAnswerError::Json)?;
         let mut take = |key: &str| answer.get_mut(key).map(Value::take).unwrap_or_default();
@@ -79,20 +80,21 @@ impl LookupAnswer {
         Ok(Self { uuid, node, config })
     }
 
-    /// The token, or asterisks if Ironic has already sent it.
+    /// The token, or asterisks if Ironic has already sent it. `None` if the settings
+    /// contain no token.
     pub fn agent_token(&self) -> Option<&str> {
         self.config["agent_token"].as_str()
     }
 }
 
-/// Whether the UUID can be a part of a URL. Ironic's own UUIDs contain only these
-/// characters.
+/// Whether the UUID can be a part of a URL: it has only ASCII letters, digits and
+/// hyphens. Ironic's own UUIDs have no other characters.
 fn is_path_segment(uuid: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     (1..=64).contains(&uuid.len()) && uuid.bytes().all(plain)
 }
 
-/// The body of `POST /v1/heartbeat/UUID`
+/// The body of `POST /v1/heartbeat/UUID`.
 #[derive(Debug, Serialize)]
 pub(super) struct Heartbeat<'a> {
     pub(super) callback_url: &'a str,
@@ -123,10 +125,10 @@ pub fn fault(answer: &Answer) -> String {
     }
 }
 
-/// The text of an error answer. `error_message` contains an object, or JSON text of an
-/// object, with `faultstring` or `title`. For any other body, the text is the beginning
-/// of the body. HTML markup is removed, because Ironic puts any error body into
-/// `error_message`, even the page of a web server.
+/// The text of an error answer, in one line of at most 200 characters. `error_message`
+/// contains an object, or JSON text of an object, with `faultstring` or `title`. For any
+/// other body, the text is the beginning of the body. HTML markup is removed, because
+/// Ironic puts any error body into `error_message`, even the page of a web server.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or(Value::Null);
     let outer = parsed.get("error_message").unwrap_or(&parsed);

@@ -1,9 +1,10 @@
 //! The operational parameters of a session (RFC 7143, 13): what we offer, and what both
 //! sides agree on.
 
-/// Our offer. The sizes are the defaults of open-iscsi (iscsid.conf), because arrays
-/// are tested with open-iscsi. A digest costs time on both sides, so the target decides
-/// whether to use digests.
+/// Our offer. The sizes are the defaults of open-iscsi (iscsid.conf), because arrays are
+/// tested with open-iscsi. A digest costs time on both sides, so the target decides
+/// whether to use digests. A key without a value is not offered: only the target sends
+/// it.
 const OFFER: [(&str, &str); 15] = [
     ("HeaderDigest", "None,CRC32C"),
     ("DataDigest", "None,CRC32C"),
@@ -22,7 +23,7 @@ const OFFER: [(&str, &str); 15] = [
     ("TargetPortalGroupTag", ""),
 ];
 
-/// The limits of lengths (RFC 7143, 13.12 to 13.14).
+/// The limits of lengths in bytes (RFC 7143, 13.12 to 13.14).
 const SHORTEST: u32 = 512;
 const LONGEST: u32 = 0x00ff_ffff;
 
@@ -69,7 +70,7 @@ impl Default for Agreed {
     }
 }
 
-/// A value that is not possible after our offer.
+/// An answer of the target that our offer does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected} for {key}, found {found:?}")]
 pub struct Disagreement {
@@ -88,7 +89,7 @@ impl Agreed {
     /// the target offers on its own.
     ///
     /// # Errors
-    /// If an answer is not possible after our offer.
+    /// If our offer does not allow an answer.
     pub fn take(&mut self, pairs: &[(&str, &str)]) -> Result<Vec<(String, String)>, Disagreement> {
         let mut answers = Vec::new();
         for (key, found) in pairs {
@@ -107,7 +108,7 @@ impl Agreed {
     }
 
     fn take_one(&mut self, key: &str, found: &str) -> Result<(), Disagreement> {
-        // A key that the target has no use for keeps our offer.
+        // The value of our offer stays for a key that the target does not use.
         if ["Irrelevant", "NotUnderstood"].contains(&found) {
             return Ok(());
         }

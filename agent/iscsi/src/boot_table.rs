@@ -12,17 +12,18 @@ use landfall_sys::system_path::SystemPath;
 
 use crate::lun::Lun;
 
-/// Limits for one table. The iBFT has room for two targets and two NICs.
+/// The maximum number of records of one kind, and of files in one record. The iBFT has
+/// room for two targets and two NICs.
 const MOST_RECORDS: usize = 16;
 const MOST_FILES: usize = 32;
-/// In bytes. The name of a target has at most 223 bytes (RFC 7143, 4.2.7.1), and a CHAP
-/// secret has at most 255 bytes.
+/// The maximum length in bytes of a value, and of a name. The name of a target has at
+/// most 223 bytes (RFC 7143, 4.2.7.1), and a CHAP secret has at most 255 bytes.
 const LONGEST_VALUE: usize = 256;
 const LONGEST_NAME: usize = 223;
 /// The port that IANA gave iSCSI, for a firmware that leaves it out.
 const PORT: u16 = 3260;
 
-/// What the table says, without what cannot be used.
+/// The content of the table, without the records that cannot be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BootTable {
     /// The name of this machine as an initiator.
@@ -32,7 +33,7 @@ pub struct BootTable {
     pub faults: Vec<String>,
 }
 
-/// One target, and the unit on it that the firmware booted from.
+/// One target, and the logical unit on it that the firmware booted from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootTarget {
     /// The directory's name: `target0`.
@@ -56,10 +57,10 @@ pub struct BootNic {
 /// The names and secrets of CHAP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chap {
-    /// This machine proves itself with these.
+    /// The name and the secret with which this machine authenticates itself.
     pub name: String,
     pub secret: Secret,
-    /// The target must prove itself with these.
+    /// The name and the secret with which the target must authenticate itself.
     pub reverse: Option<(String, Secret)>,
 }
 
@@ -124,7 +125,7 @@ impl BootTable {
     }
 }
 
-/// `None` is a record that the firmware marks as unused.
+/// Parses a target. `None` for a record that the firmware marks as unused.
 fn target(record: &FirmwareRecord, nics: &[FirmwareRecord]) -> Result<Option<BootTarget>, String> {
     let file = |name: &str| record.files.get(name).map(|text| text.trim());
     // Bit 0 means that the block is valid, bit 1 that the firmware boots from this
@@ -180,8 +181,9 @@ fn nic(index: &str, nics: &[FirmwareRecord]) -> Option<BootNic> {
     })
 }
 
-/// Ignores the table's `chap-type`, because some firmware leaves this value zero
-/// although it sets a secret. open-iscsi ignores the value as well.
+/// The CHAP settings of a target. Ignores the table's `chap-type`, because some firmware
+/// leaves this value zero although it sets a secret. open-iscsi ignores the value as
+/// well.
 fn chap(record: &FirmwareRecord) -> Result<Option<Chap>, String> {
     let file = |name: &str| {
         let content = record
@@ -209,7 +211,7 @@ fn chap(record: &FirmwareRecord) -> Result<Option<Chap>, String> {
     }
 }
 
-/// The name of an initiator or a target.
+/// The name of an initiator or a target; `None` if it is missing or invalid.
 fn name_in(record: &FirmwareRecord, file: &str) -> Option<String> {
     let name = record.files.get(file)?.trim();
     let is_valid = |c: char| !c.is_whitespace() && !c.is_control();

@@ -8,7 +8,7 @@ use sha1::Sha1;
 use sha2::Sha256;
 use sha2::digest::Digest;
 
-/// In bytes: the longest value that is decoded (RFC 7143, 12.1.3).
+/// The maximum length in bytes of a decoded value (RFC 7143, 12.1.3).
 const LONGEST: usize = 1024;
 
 /// The digest algorithms of CHAP, which IANA has numbered ("PPP Authentication
@@ -55,13 +55,13 @@ impl Algorithm {
     }
 }
 
-/// A binary value in the hexadecimal notation.
+/// Formats a binary value in the hexadecimal notation.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
     std::iter::once("0x".to_owned()).chain(digits).collect()
 }
 
-/// A binary value in either notation (RFC 7143, 6.1).
+/// Parses a binary value in the hexadecimal or the base64 notation (RFC 7143, 6.1).
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     if text.len() > 2 * LONGEST + 2 || !text.is_ascii() {
         return None;
@@ -89,7 +89,7 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     (!Vec::is_empty(&bytes) && bytes.len() <= LONGEST).then_some(bytes)
 }
 
-/// A challenge of 32 random bytes.
+/// A challenge of 32 bytes, with 244 random bits.
 pub(crate) fn challenge() -> [u8; 32] {
     let mut bytes = [0; 32];
     for half in bytes.chunks_mut(16) {

@@ -17,9 +17,10 @@ use nix::sys::time::TimeVal;
 use crate::login::{LoggedIn, Login, LoginFault, Next, Redirect, Wish};
 use crate::pdu::{self, HEADER, LoginRequest, LoginResponse};
 
-/// Ends after the kernel's third retransmission (1, 3 and 7 s).
+/// The time limit for connect(2). The kernel retransmits the SYN three times in this time
+/// (after 1, 3 and 7 s).
 const CONNECT_LIMIT: Duration = Duration::from_secs(8);
-/// For the whole login, which an array answers within milliseconds.
+/// The time limit for the whole login, in which an array answers within milliseconds.
 const LOGIN_LIMIT: Duration = Duration::from_secs(15);
 /// The maximum number of redirections in one login. An array redirects once, to the
 /// port that is less busy.
@@ -53,12 +54,13 @@ pub struct Connected {
     pub session: LoggedIn,
 }
 
-/// Moves requests and responses.
+/// A connection that carries login requests and responses.
 pub trait Wire {
     /// Sends the request and waits for its response.
     ///
     /// # Errors
-    /// If the connection breaks or the limit is over, or if the answer is no response.
+    /// If the connection breaks or the time limit is over, or if the answer is not a
+    /// login response.
     fn exchange(&mut self, request: &LoginRequest) -> Result<LoginResponse, WireFault>;
 }
 
@@ -131,7 +133,7 @@ pub fn connect_and_log_in(
     Err(ConnectFault::Redirections(portal))
 }
 
-/// Opens a TCP connection over one NIC.
+/// Opens a TCP connection over the NIC `nic`, or over any NIC if `nic` is `None`.
 ///
 /// # Errors
 /// If the target does not answer, or the NIC cannot be used.
@@ -149,7 +151,7 @@ pub fn open(portal: SocketAddr, nic: Option<&str>) -> io::Result<TcpStream> {
     if let Some(nic) = nic {
         setsockopt(&socket, BindToDevice, &nic.into())?;
     }
-    // It limits connect(2) as well (socket(7)).
+    // SO_SNDTIMEO limits connect(2) as well (socket(7)).
     let limit = i64::try_from(CONNECT_LIMIT.as_secs()).unwrap_or(i64::MAX);
     setsockopt(&socket, SendTimeout, &TimeVal::new(limit, 0))?;
     let address = SockaddrStorage::from(with_zone(portal, nic));
@@ -165,7 +167,7 @@ pub fn open(portal: SocketAddr, nic: Option<&str>) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A link-local address needs the index of its NIC.
+/// Adds the index of the NIC to a link-local address, which is not unique without it.
 fn with_zone(portal: SocketAddr, nic: Option<&str>) -> SocketAddr {
     match (portal, nic.and_then(|nic| if_nametoindex(nic).ok())) {
         (SocketAddr::V6(six), Some(index)) if six.ip().is_unicast_link_local() => {
@@ -197,7 +199,7 @@ impl TcpWire<'_> {
                 }
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                // The deadline decides.
+                // The read has timed out. The loop checks the deadline.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
                 Err(error) => return Err(error),
             }

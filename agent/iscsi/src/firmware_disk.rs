@@ -1,4 +1,5 @@
-//! Whether a disk is the unit of a target in the firmware's table.
+//! Determines whether a disk is reached over a session to a target in the firmware's
+//! table.
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;

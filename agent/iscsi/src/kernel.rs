@@ -23,15 +23,17 @@ use crate::connect::{Wire, WireFault};
 use crate::login::{FIRST_COMMAND, LoginFault};
 use crate::pdu::{HEADER, LoginRequest, LoginResponse};
 
-/// The kernel answers within milliseconds, except while it ends a session.
+/// The time limit for the kernel's answer to a request. The kernel answers within
+/// milliseconds, except while it ends a session.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// For each response of a login that the kernel sends for us.
+/// The time limit for each login response that arrives over the kernel's connection.
 const RESPONSE_LIMIT: Duration = Duration::from_secs(15);
 /// The multicast group of the kernel's events (`ISCSI_NL_GRP_ISCSID`).
 const EVENTS: u32 = 1;
-/// The most events that wait while a request is answered.
+/// The maximum number of queued events. Further events are dropped.
 const MOST_EVENTS: usize = 1024;
-/// open-iscsi's defaults (`cmds_max`, `queue_depth`).
+/// The number of commands per session and per disk. These are open-iscsi's defaults
+/// (`cmds_max`, `queue_depth`).
 const MOST_COMMANDS: u16 = 128;
 const QUEUE_DEPTH: u16 = 32;
 
@@ -43,7 +45,7 @@ pub const MODULE: &str = "iscsi_tcp";
 pub struct Kernel {
     socket: OwnedFd,
     transport: u64,
-    /// The session whose events are kept. The kernel sends those of all sessions.
+    /// The session whose events are queued. The kernel sends the events of all sessions.
     session: Option<u32>,
     events: VecDeque<Event>,
 }
@@ -56,7 +58,7 @@ pub struct KernelSession {
     pub host: u32,
 }
 
-/// The texts that the kernel shows of a session, and its time-outs.
+/// The attributes that sysfs shows for a session, and its recovery timeout.
 #[derive(Debug, Clone)]
 pub(crate) struct Labels<'a> {
     pub(crate) initiator: &'a str,
@@ -65,7 +67,7 @@ pub(crate) struct Labels<'a> {
     pub(crate) port: u16,
     pub(crate) boot_target: &'a str,
     pub(crate) boot_nic: Option<&'a str>,
-    /// How long the kernel keeps requests after a connection has failed.
+    /// How long the kernel keeps the requests to the disk after a connection has failed.
     pub(crate) recovery: Duration,
 }
 
@@ -92,7 +94,7 @@ impl Kernel {
         })
     }
 
-    /// Makes a session with one connection, which has no socket yet.
+    /// Creates a session with one connection, which has no socket yet.
     pub(crate) fn create(&mut self) -> io::Result<KernelSession> {
         let answer = self.call(&Request::CreateSession {
             first_command: FIRST_COMMAND,
@@ -117,13 +119,13 @@ impl Kernel {
         }
     }
 
-    /// Keeps the events of this session from now on, and no others.
+    /// Queues the events of this session from now on, and drops all other events.
     pub(crate) fn keep_events_of(&mut self, session: u32) {
         self.session = Some(session);
         self.events.clear();
     }
 
-    /// Ends the session and its host.
+    /// Destroys the session with its connection and its SCSI host. Only logs errors.
     pub(crate) fn destroy(&mut self, session: u32) {
         for request in [
             Request::Stop {
@@ -139,7 +141,7 @@ impl Kernel {
         }
     }
 
-    /// Gives the kernel the socket. The kernel keeps it open by itself.
+    /// Gives the kernel the socket. The kernel holds its own reference to the socket.
     pub(crate) fn bind(
         &mut self,
         session: u32,
@@ -149,7 +151,8 @@ impl Kernel {
         self.checked(&Request::Bind { session, socket })
     }
 
-    /// Takes the socket from the kernel, which keeps the requests to the disk.
+    /// Stops the connection for a new login: the kernel releases the socket, and keeps
+    /// the requests to the disk until the next connection.
     pub(crate) fn stop_for_recovery(&mut self, session: u32) -> io::Result<()> {
         let flag = message::STOP_FOR_RECOVERY;
         self.call(&Request::Stop { session, flag }).map(drop)
@@ -159,7 +162,8 @@ impl Kernel {
         self.checked(&Request::Start { session })
     }
 
-    /// The texts and time-outs, after the connection is bound.
+    /// Sets the attributes and timeouts of the session. Its connection must be bound to a
+    /// socket.
     pub(crate) fn label(&mut self, session: u32, labels: &Labels) -> io::Result<()> {
         let port = labels.port.to_string();
         let recovery = labels.recovery.as_secs().to_string();
@@ -173,7 +177,8 @@ impl Kernel {
             // These are open-iscsi's defaults.
             (Parameter::PingTimeout, "5"),
             (Parameter::ReceiveTimeout, "5"),
-            // As iscsistart: NetworkManager's dracut module and others look for these.
+            // iscsistart sets these as well: NetworkManager's dracut module and others
+            // read them.
             (Parameter::BootRoot, "ibft"),
             (Parameter::BootTarget, labels.boot_target),
         ];
@@ -183,11 +188,11 @@ impl Kernel {
             .try_for_each(|(parameter, value)| self.set(session, *parameter, value))
     }
 
-    /// What the login has agreed on.
+    /// Sets the parameters on which the login has agreed.
     pub(crate) fn agree(&mut self, session: u32, agreed: &Agreed) -> io::Result<()> {
         let flag = u32::from;
         let values = [
-            // The kernel wants lengths in whole words.
+            // The kernel accepts only lengths that are multiples of 4 bytes.
             (Parameter::MaxRecv, agreed.longest_received & !3),
             (Parameter::MaxXmit, agreed.longest_sent & !3),
             (Parameter::HeaderDigest, flag(agreed.header_digest)),
@@ -213,8 +218,8 @@ impl Kernel {
         }
     }
 
-    /// Sets the number of the target's next response. The agent calls this after every
-    /// login, also if the kernel has moved the PDUs.
+    /// Sets the number of the target's next response (ExpStatSN). The agent calls this
+    /// after every login, even if the kernel has transferred the PDUs of the login.
     pub(crate) fn expect_status(&mut self, session: u32, number: u32) -> io::Result<()> {
         self.set(
             session,
@@ -223,7 +228,8 @@ impl Kernel {
         )
     }
 
-    /// A parameter that this kernel does not have is no error, as in open-iscsi.
+    /// Sets one parameter. Ignores the error if this kernel does not have the parameter,
+    /// as open-iscsi does.
     fn set(&mut self, session: u32, parameter: Parameter, value: &str) -> io::Result<()> {
         match self.call(&Request::Set {
             session,
@@ -235,7 +241,7 @@ impl Kernel {
         }
     }
 
-    /// For the requests whose answer has an error number.
+    /// Sends a request whose answer contains an error number.
     fn checked(&mut self, request: &Request) -> io::Result<()> {
         let code = self.call(request)?.first.cast_signed();
         match code {
@@ -281,7 +287,7 @@ impl Kernel {
         }
     }
 
-    /// The next event, or `None` after the wait.
+    /// The next event of the session, or `None` if there is none within `wait`.
     pub(crate) fn next_event(&mut self, wait: Duration) -> io::Result<Option<Event>> {
         let deadline = Instant::now() + wait;
         while self.events.is_empty() {
@@ -327,8 +333,8 @@ impl Kernel {
     }
 }
 
-/// A login over a connection that the kernel has. The kernel fills in the numbers of
-/// commands and responses, because only the kernel knows them.
+/// Transfers the PDUs of a login over a connection that the kernel has. The kernel fills
+/// in the numbers of commands and responses, because only the kernel knows them.
 pub(crate) struct KernelWire<'a> {
     pub(crate) kernel: &'a mut Kernel,
     pub(crate) session: u32,

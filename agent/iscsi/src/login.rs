@@ -15,12 +15,13 @@ use crate::pdu::{LoginRequest, LoginResponse, MOST_DATA, PduFault, Stage};
 use crate::text_keys::{self, TextFault, value};
 pub use refusal::{Cause, Refusal};
 
-/// The most responses of one login. The longest one, with mutual CHAP, has five.
+/// The maximum number of responses in one login. The longest login, with mutual CHAP, has
+/// five.
 const MOST_ROUNDS: usize = 24;
-/// In bytes: the most text that a target may continue over several responses.
+/// The maximum size in bytes of a text that a target continues over several responses.
 const MOST_TEXT: usize = 64 << 10;
 
-/// Who logs in to what.
+/// The initiator and the target of a login, and how they authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
     pub initiator: String,
@@ -29,7 +30,7 @@ pub struct Wish {
     pub chap: Option<Chap>,
 }
 
-/// What to do after a response.
+/// What the caller does after a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     Send(LoginRequest),
@@ -42,7 +43,7 @@ pub enum Next {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
     pub agreed: Agreed,
-    /// The status number that the target uses next.
+    /// The status number (StatSN) that the target uses next.
     pub expected_status_number: u32,
 }
 
@@ -86,7 +87,7 @@ pub enum LoginFault {
 }
 
 impl LoginFault {
-    /// What the operator can do about it.
+    /// The kind of fault, on which the remedy depends.
     pub fn cause(&self) -> Cause {
         match self {
             Self::Refused(refusal) => refusal.cause(),
@@ -114,14 +115,15 @@ enum State {
     Method,
     /// `CHAP_A` was offered.
     Algorithm,
-    /// Our proof was sent, with the challenge for the target if it must prove itself.
+    /// Our CHAP response was sent, with our challenge if the target must authenticate
+    /// itself.
     Proof(Option<Challenge>),
-    /// Security is settled, and the target has not left its stage.
+    /// The security negotiation is over, but the target has not left the security stage.
     Leaving,
     Operational,
 }
 
-/// What the target must answer.
+/// The challenge that the target must answer.
 #[derive(Debug)]
 struct Challenge {
     algorithm: Algorithm,
@@ -144,7 +146,7 @@ impl Login {
     /// The first request.
     pub fn first(&self) -> LoginRequest {
         // One-way CHAP does not prove the identity of the target. So if the target does
-        // not require a proof from us, `None` is no less secure. open-iscsi offers the
+        // not authenticate this machine, `None` is no less secure. open-iscsi offers the
         // same methods.
         let methods = match &self.wish.chap {
             None => "None",
@@ -161,7 +163,7 @@ impl Login {
         self.request(Stage::Security, next, text_keys::encode(keys))
     }
 
-    /// Takes a response.
+    /// Evaluates a response of the target.
     ///
     /// # Errors
     /// If the target refuses the login, does not prove itself, or breaks the protocol.
@@ -362,7 +364,8 @@ impl Login {
             next,
             isid: self.wish.isid,
             task_tag: 0,
-            // The login is immediate: its number is the one of the first command.
+            // A login request is immediate, so it has the number of the session's first
+            // command, and the first command has the same number.
             command_number: FIRST_COMMAND,
             expected_status_number: self.expected_status_number,
             data,
@@ -380,7 +383,8 @@ fn expected_proof(challenge: &Challenge, secret: &Secret) -> Vec<u8> {
 }
 
 impl Redirect {
-    /// `ADDRESS[:PORT][,GROUP]`. A name is not resolved: arrays redirect to addresses.
+    /// Parses `ADDRESS[:PORT][,GROUP]`. A name is not resolved: arrays redirect to
+    /// addresses.
     fn parse(text: &str) -> Option<Self> {
         let (text, _) = text.split_once(',').unwrap_or((text, ""));
         let (address, port) = match text.strip_prefix('[') {

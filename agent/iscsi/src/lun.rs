@@ -39,7 +39,7 @@ impl Lun {
         Some(Self([hex(first)?, hex(second)?, 0, 0, 0, 0, 0, 0]))
     }
 
-    /// The number by which the kernel calls it (`scsilun_to_int` of scsi_common.c).
+    /// The LUN as the kernel's integer (`scsilun_to_int` of scsi_common.c).
     pub fn number(self) -> u64 {
         let level =
             |index: usize| u64::from(u16::from_be_bytes([self.0[index], self.0[index + 1]]));

@@ -1,7 +1,7 @@
 //! The PDUs of the login phase: Login Request and Login Response (RFC 7143, 11.12 and
 //! 11.13). Everything else in this phase is a fault.
 
-/// In bytes: the basic header segment.
+/// The size in bytes of the basic header segment.
 pub const HEADER: usize = 48;
 /// The maximum size in bytes of the data in a PDU of the login phase (RFC 7143, 13.12).
 /// The kernel has the same limit (libiscsi_tcp.c).
@@ -51,12 +51,12 @@ pub struct LoginRequest {
     pub task_tag: u32,
     pub command_number: u32,
     pub expected_status_number: u32,
-    /// Pairs `key=value`, each with a NUL; see [`crate::text_keys`].
+    /// Pairs `key=value`, each followed by a NUL; see [`crate::text_keys`].
     pub data: Vec<u8>,
 }
 
 impl LoginRequest {
-    /// Header, data and padding. Writes at most [`MOST_DATA`] bytes of data.
+    /// Encodes header, data and padding. Data beyond [`MOST_DATA`] bytes is cut off.
     pub fn encode(&self) -> Vec<u8> {
         let data = &self.data[..self.data.len().min(MOST_DATA)];
         let mut bytes = vec![0; HEADER];

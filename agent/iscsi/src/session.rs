@@ -31,7 +31,8 @@ pub struct Way {
     pub nic: Option<String>,
     /// The table has other targets, which are probably paths to the same disk.
     pub has_other_paths: bool,
-    /// The place in the table, which makes the sessions of this machine differ.
+    /// The index of the target in the table. It makes the names of this machine's
+    /// sessions differ.
     pub number: u16,
     /// Whether the login is only a trial. A trial uses a session name of its own: a
     /// target ends an existing session with the same name (RFC 7143, 6.3.5), and a disk
@@ -100,7 +101,7 @@ impl SessionError {
 }
 
 impl Way {
-    /// What the login says about this machine.
+    /// The names and the secrets for the login.
     pub fn wish(&self) -> Wish {
         Wish {
             initiator: self.initiator.clone(),
@@ -141,7 +142,7 @@ impl fmt::Display for Way {
 /// It differs for each target of the table and for a trial.
 fn isid(initiator: &str, number: u16, is_trial: bool) -> [u8; 6] {
     const RANDOM: u8 = 0x80;
-    /// More than a table has targets.
+    /// A bit that no index of a target has.
     const TRIAL: u16 = 0x8000;
     let digest = Sha256::digest(initiator.as_bytes());
     let number = match is_trial {
@@ -221,16 +222,17 @@ impl Session {
         sysfs::text(&state).as_deref() == Some("LOGGED_IN")
     }
 
-    /// Logs in again after the connection has failed. One attempt.
+    /// Makes one attempt to log in again after the connection has failed.
     ///
     /// # Errors
     /// As [`Session::begin`]. The session stays in the kernel, without a connection.
     pub fn resume(&self, kernel: &mut Kernel) -> Result<(), SessionError> {
         let number = self.kernel.number;
         let mut portal = self.way.target.portal;
-        // A second redirection waits for the next attempt.
+        // Follow one redirection. After a second one, the next attempt starts again.
         for _ in 0..2 {
-            // The kernel may have done it already.
+            // An error is only logged, because the kernel may have stopped the connection
+            // already.
             let stopped = kernel.stop_for_recovery(number);
             if let Err(error) = stopped {
                 tracing::debug!("the kernel does not stop session {number}: {error}");
@@ -283,7 +285,7 @@ pub struct KnownSession {
     pub kernel: KernelSession,
     pub target: String,
     pub portal: Option<SocketAddr>,
-    /// The session is one of `iscsi_tcp`, and not of a card that logs in by itself.
+    /// The session is one of `iscsi_tcp`, and not of an adapter that logs in by itself.
     pub is_software: bool,
 }
 

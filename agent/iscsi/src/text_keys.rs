@@ -1,7 +1,7 @@
 //! The text in login PDUs: `key=value` pairs that each end with a NUL byte (RFC 7143,
 //! 6.1).
 
-/// The most pairs of one text. A login has less than thirty.
+/// The maximum number of pairs in one text. A login has fewer than thirty.
 const MOST_PAIRS: usize = 128;
 /// In bytes (RFC 7143, 6.1).
 const LONGEST_KEY: usize = 63;
@@ -29,17 +29,19 @@ pub fn encode<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8
     bytes
 }
 
-/// Decodes the pairs, in order. Empty parts are the padding of some targets.
+/// Decodes the pairs, in order. Skips empty parts, which some targets add as padding.
 ///
 /// # Errors
-/// If a part has no `=`, if a key is empty or too long, or if there are too many.
+/// If the text is not UTF-8, if a part has no `=`, if a key is empty or too long, or if
+/// there are too many pairs.
 pub fn decode(text: &[u8]) -> Result<Vec<(&str, &str)>, TextFault> {
     let text = std::str::from_utf8(text).map_err(|_| TextFault::NotText)?;
     let mut pairs = Vec::new();
     for part in text.split('\0').filter(|part| !part.is_empty()) {
         let pair = part.split_once('=');
         let pair = pair.filter(|(key, _)| !key.is_empty() && key.len() <= LONGEST_KEY);
-        // The start is enough to recognise it, and holds no secret of ours.
+        // The beginning is enough to recognise the part. It contains no secret of this
+        // machine, because the target has sent it.
         let pair = pair.ok_or_else(|| TextFault::NoPair(part.chars().take(32).collect()))?;
         if pairs.len() == MOST_PAIRS {
             return Err(TextFault::TooMany);

@@ -11,12 +11,12 @@ use crate::kernel::Kernel;
 use crate::kernel::message::{self, Event};
 use crate::session::Session;
 
-/// The pauses between logins.
+/// The first and the longest pause between two logins.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// The time after which the agent gives up. The kernel has failed the requests to the
-/// disk long before, so every program that wrote to the disk has already received an
-/// error.
+/// The time after the loss of the connection when the agent gives up. The kernel has
+/// failed the requests to the disk long before, so every program that wrote to the disk
+/// has already received an error.
 const GIVE_UP: Duration = Duration::from_secs(15 * 60);
 /// How often the agent reads the state of the session, because the kernel may lose an
 /// event. This is less than the time for which the kernel keeps the requests.
@@ -53,7 +53,8 @@ pub fn watch(mut kernel: Kernel, session: Session) -> io::Result<()> {
         lost: None,
     };
     loop {
-        // The session may also be one of an earlier run of the agent.
+        // A session of an earlier run of the agent may be without a connection from the
+        // start.
         if watched.lost.is_none() && !watched.session.is_connected(&system) {
             watched.lose("the kernel has no connection for it");
         }
@@ -68,7 +69,7 @@ pub fn watch(mut kernel: Kernel, session: Session) -> io::Result<()> {
     }
 }
 
-/// Why the connection has failed or is about to end.
+/// Why the connection has failed or is about to end. `None` for any other event.
 fn failure(event: &Event) -> Option<String> {
     match event {
         Event::ConnectionError { code, .. } => Some(message::reason(*code)),
@@ -115,7 +116,7 @@ impl Watched {
             // also retries after all errors (iscsi_login_eh of initiator.c).
             Err(error) if lost.since.elapsed() < GIVE_UP => {
                 let text = error.to_string();
-                // Once for each new reason, and not for each attempt.
+                // Log each new reason once, and not each attempt.
                 if text != lost.last_fault {
                     tracing::warn!("cannot log in to {way} again, the agent retries: {text}");
                     lost.last_fault = text;

@@ -19,7 +19,7 @@ const TARGET: &str = "iqn.2003-01.org.example:disk";
 const SECRET: &str = "plantedsecret1";
 const REVERSE: &str = "plantedsecret2";
 
-/// A running tgtd, which ends with this value.
+/// A running tgtd, which is killed when this value is dropped.
 struct Tgt {
     process: Child,
     control: String,
@@ -57,7 +57,7 @@ impl Tgt {
         let directory = tempfile::tempdir().unwrap();
         let disk = directory.path().join("disk");
         File::create(&disk).unwrap().set_len(1 << 20).unwrap();
-        // The number of tgtd's control socket, which has 15 bits.
+        // The number of tgtd's control socket. It has 15 bits, and the port has 16.
         let control = (port / 2).to_string();
         let process = Command::new("/usr/sbin/tgtd")
             .args(["--foreground", "--control-port", &control, "--iscsi"])
@@ -141,8 +141,8 @@ fn logs_in_without_authentication() {
     assert!(!connected.session.agreed.immediate_data);
     assert_eq!(connected.session.agreed.portal_group, Some(1));
     assert!(!connected.session.agreed.header_digest);
-    // A target that requires no proof accepts an initiator that could give a proof,
-    // unless the target must prove itself.
+    // A target that requires no authentication accepts an initiator that has a CHAP
+    // secret, unless the target must authenticate itself.
     tgt.log_in(TARGET, Some(chap(SECRET, None))).unwrap();
     let (found, text) = cause(tgt.log_in(TARGET, Some(chap(SECRET, Some(REVERSE)))));
     assert!(!text.contains("planted"), "{text}");

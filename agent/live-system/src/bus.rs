@@ -6,9 +6,9 @@ use landfall_report::failure::{Failure, Result};
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, OwnedObjectPath, Proxy};
 
-/// The time limit of a call. The first call to a service also starts the service:
-/// systemd's limit for the start of a unit is 90 s, and a live system on slow media may
-/// need half of it.
+/// The time limit of a call. The first call to a service also starts the service, which
+/// may take 45 s in a live system on slow media: half of systemd's limit for the start of
+/// a unit.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]

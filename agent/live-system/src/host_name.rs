@@ -17,7 +17,8 @@ pub(super) async fn set(bus: &Bus, name: &str) -> Result<()> {
             )
             .await?;
         for method in ["SetStaticHostname", "SetHostname"] {
-            // Forbid questions, because nobody is there to enter a password.
+            // Disable interactive authorisation, because nobody is there to enter a
+            // password.
             let interactive = false;
             let _: () = host.call(method, &(name, interactive)).await?;
         }

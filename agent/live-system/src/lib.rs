@@ -2,9 +2,9 @@
 //! the ramdisk, Landfall's own init and network code do this work. In a live system, the
 //! agent calls the services of that system over D-Bus.
 //!
-//! The functions need the cargo feature `live-system`. The ramdisk has no such services,
-//! and D-Bus would take a twelfth of the agent's size. Without the feature the type
-//! `LiveSystem` exists, but it has no value.
+//! Only `LiveSystem` needs the cargo feature `live-system`. The ramdisk has no D-Bus
+//! services, and D-Bus would take a twelfth of the agent's size. Without the feature the
+//! type `LiveSystem` exists, but it has no value.
 
 #[cfg(feature = "live-system")]
 mod active_connection;
@@ -54,9 +54,9 @@ mod system {
             host_name::set(&self.0, name).await
         }
 
-        /// Makes NetworkManager apply the plan. Reports the result of each interface, and
-        /// returns when each interface is activated or has failed. NetworkManager itself
-        /// continues to retry.
+        /// Makes NetworkManager apply the plan, and reports the result of each interface.
+        /// Returns when each interface is activated, has failed, or has reached the time
+        /// limit. NetworkManager itself continues to retry.
         pub async fn configure_network(&self, plan: &NetworkPlan) {
             network_manager::configure(&self.0, plan).await;
         }
@@ -71,7 +71,7 @@ mod system {
         /// network and leaves it on. Returns only if that fails.
         pub async fn end(&self, ending: Ending) {
             match ending {
-                // No kernel is loaded for kexec in a live system.
+                // No kernel is loaded for kexec in a live system, so reboot instead.
                 Ending::Reboot | Ending::Kexec => login::end(&self.0, "Reboot").await,
                 Ending::PowerOff => login::end(&self.0, "PowerOff").await,
                 Ending::LockDown => match network_manager::disable(&self.0).await {

@@ -164,10 +164,10 @@ fn name_of(file: &Path) -> String {
     stem.to_string_lossy().into_owned()
 }
 
-/// Activates a profile. The profile replaces any other profile of the device, such as the
-/// one that NetworkManager creates for every NIC. If the device does not exist yet,
-/// NetworkManager activates the profile when the device appears, because `autoconnect` is
-/// the default.
+/// Activates a profile, and returns the active connection. The profile replaces any other
+/// profile of the device, such as the one that NetworkManager creates for every NIC. If
+/// the device does not exist yet, NetworkManager activates the profile when the device
+/// appears, because `autoconnect` is the default.
 async fn begin(bus: &Bus, profile: &Profile) -> zbus::Result<OwnedObjectPath> {
     let manager: Object = bus
         .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)

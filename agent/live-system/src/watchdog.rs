@@ -16,9 +16,9 @@ pub fn report_ready() {
     }
 }
 
-/// If systemd requests it, reports periodically that the agent is alive. The task runs in
-/// the same runtime as all network tasks. So if the runtime hangs, systemd restarts the
-/// agent.
+/// If systemd watches this service (`WatchdogSec=`), reports periodically that the agent
+/// is alive. The task runs in the same runtime as all network tasks. So if the runtime
+/// hangs, systemd restarts the agent.
 pub fn keep_watchdog() {
     let Some(interval) = watchdog_interval() else {
         return;

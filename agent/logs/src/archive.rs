@@ -11,7 +11,8 @@ use landfall_boot_params::without_secrets;
 /// The maximum size of a member in bytes. A longer member keeps only its end, because the
 /// errors are there.
 const MEMBER_LIMIT: usize = 4 << 20;
-/// The maximum size of all members in bytes. Members beyond it are empty.
+/// The maximum size of all members together in bytes. A member that would exceed it is
+/// cut, and the members after it are empty.
 const LIMIT: usize = 24 << 20;
 
 /// A file in the archive.
@@ -31,8 +32,7 @@ impl Member {
     }
 }
 
-/// Packs the members. Removes the secrets of the kernel's command line wherever
-/// they appear.
+/// Packs the members. Removes the secrets from each line ([`without_secrets`]).
 pub fn pack(members: &[Member]) -> String {
     let packed = tar_gz(members).unwrap_or_else(|error| {
         // The archive is written to memory, so the only possible error is a member name
@@ -101,7 +101,7 @@ mod tests {
         assert!(out["dmesg"].contains("ipa-agent-token=*** BOOTIF=x"));
     }
 
-    /// A server may send such a text, and then lie about the rest.
+    /// A server may send a text with an open quote, in order to hide the lines after it.
     #[test]
     fn an_open_quote_hides_only_its_line() {
         let members = [Member::new("journal", "token=\"S3CRET\nthe next line\n")];

@@ -86,7 +86,8 @@ impl Device {
         }
     }
 
-    /// The devices on top of this one: RAID volumes, device-mapper devices.
+    /// The names of the devices on top of this one, such as RAID arrays and device-mapper
+    /// devices, separated by commas.
     fn holders(&self) -> String {
         names(&self.path.join("holders")).join(",")
     }
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(rows[1][..3], ["`-sda1", "8:1", "524288"]);
         assert_eq!(rows[2][0], "sr0");
         assert!(rows[2].contains(&"rom"));
-        // Not in the order of their names.
+        // The partitions are in the order of their numbers, not of their names.
         assert_eq!([rows[4][0], rows[5][0]], ["`-vda9", "`-vda10"]);
     }
 

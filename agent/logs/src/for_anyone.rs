@@ -46,7 +46,7 @@ pub fn keep_for_anyone(state: &Path) {
     }
 }
 
-/// The archive of the last fatal error.
+/// The archive of the last fatal error; `None` if there is none or it cannot be read.
 pub fn kept_for_anyone(state: &Path) -> Option<Vec<u8>> {
     StateFile::new(state, FILE).load().ok().flatten()
 }
@@ -78,7 +78,8 @@ fn members() -> Vec<Member> {
 /// The kernel quotes its whole command line. It also quotes the arguments that it does
 /// not know, in lines that differ between kernel versions (init/main.c).
 fn without_command_line(records: Vec<LogLine>, command_line: Option<&str>) -> Vec<LogLine> {
-    // The kernel quotes the arguments without their own quotes.
+    // The kernel may quote an argument without the quotes that it has on the command
+    // line.
     let words: Option<Vec<String>> = command_line.map(|line| {
         let words = line.split_whitespace().filter(|word| word.contains('='));
         let forms = words.flat_map(|word| [word.to_owned(), word.replace('"', "")]);

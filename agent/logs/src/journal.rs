@@ -14,9 +14,10 @@ pub(super) fn is_ours(record: &str) -> bool {
     record.starts_with(OURS)
 }
 
-/// Merges the kernel's records with the lines of this agent. The kernel's log has copies
-/// of this agent's lines, possibly split; the copies are left out. The lines of an agent
-/// before a restart exist only in the kernel's log, so they are kept.
+/// Merges the kernel's records with the lines of this agent; the result has at most
+/// `most` lines, the latest ones. The kernel's log has copies of this agent's lines,
+/// possibly split; the copies are left out. The lines of an agent before a restart exist
+/// only in the kernel's log, so they are kept.
 pub(super) fn merge(kernel: &[LogLine], agent: &[LogLine], most: Option<usize>) -> String {
     let first = agent.first().map_or(f64::INFINITY, |line| line.time);
     let only_there = |record: &&LogLine| {

@@ -27,8 +27,7 @@ fn parse(mounts: &str) -> Vec<Mount> {
         .collect()
 }
 
-/// Resolves escapes such as `\040` for a blank. The kernel escapes only the four
-/// characters below.
+/// Resolves the escapes of a blank (`\040`), a tab, a line break and a backslash.
 fn unescape(word: &str) -> String {
     [
         ("\\040", " "),

@@ -59,7 +59,7 @@ pub(super) fn ps(proc: &Path) -> String {
     out
 }
 
-/// The command line of a process. A kernel thread has none.
+/// The command line of a process; `None` for a kernel thread, which has no command line.
 fn command(directory: &Path) -> Option<String> {
     let bytes = fs::read(directory.join("cmdline")).ok()?;
     let words = String::from_utf8_lossy(&bytes).replace('\0', " ");

@@ -7,18 +7,18 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-/// The maximum number of lines. If the lines are longer in total than an archive member
-/// may be, the archive drops the first lines.
+/// The maximum number of lines. If the lines together are longer than a member of the
+/// archive may be, the archive drops the first lines.
 const MOST_LINES: usize = 40_000;
 const BYTES: u64 = 16 << 20;
 /// The minimum size in bytes. Landfall treats shorter output as a failure of journalctl,
 /// as Ironic's agent does.
 const SHORTEST: usize = 50;
-/// The time limit. A journal on a slow console takes a few seconds.
+/// The time limit of journalctl, which takes a few seconds on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The last lines of this boot, at most `most`. Returns `None` if they cannot be
-/// read.
+/// The last lines of this boot, at most `most` or else [`MOST_LINES`]. Returns `None` if
+/// they cannot be read.
 pub(super) fn read(most: Option<usize>) -> Option<String> {
     let lines = most.unwrap_or(MOST_LINES).to_string();
     run(Command::new("journalctl").args(["--no-pager", "--full", "--boot", "--lines", &lines]))

@@ -12,7 +12,8 @@
 //! * The kernel arguments area is inside an environment block of GRUB, which is plain
 //!   text and no script. It has the form that coreos-installer requires of such areas
 //!   (its src/live/embed.rs): the arguments, a line break, then `#` up to a fixed length.
-//!   assisted-image-service searches for the line after the area.
+//!   The line `# COREOS_KARG_EMBED_AREA` follows the area, and assisted-image-service
+//!   searches for this line.
 //!
 //! Secure Boot does not verify these areas: GRUB verifies only kernels.
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Path of the image on the medium.
 pub const FILE: &str = "landfall/coreos-image";
-/// Path of its [`CoreosImage`] on the medium, as JSON.
+/// Path of the description of the image ([`CoreosImage`] as JSON) on the medium.
 pub const DESCRIPTION: &str = "landfall/coreos-image.json";
 /// The size limit of the description in bytes. A description has a few lines.
 pub const DESCRIPTION_LIMIT: u32 = 4096;

@@ -12,15 +12,17 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use record::{DIRECTORY, MULTI_EXTENT, Record, RockRidge};
 
-/// In bytes. Every program that writes ISO images uses this block size.
+/// The block size in bytes. Every program that writes ISO images uses this size.
 const SECTOR: u64 = 2048;
 /// Offset of the volume descriptors in bytes.
 pub const VOLUME_OFFSET: u64 = 16 * SECTOR;
 /// The first bytes of the primary volume descriptor.
 pub const MARK: [u8; 6] = *b"\x01CD001";
-/// In bytes. A directory on Landfall's own media takes one sector.
+/// The size limit of a directory in bytes. A directory on Landfall's own media takes one
+/// sector.
 const MAX_DIRECTORY: u32 = 1 << 20;
-/// ECMA-119, 6.8.2.1 allows eight levels; Landfall's own media have three.
+/// The maximum depth of a directory. ECMA-119, 6.8.2.1 allows eight levels; Landfall's
+/// own media have three.
 const MAX_DEPTH: usize = 8;
 /// The maximum number of files and directories in a list. A config drive has about a
 /// dozen.
@@ -45,7 +47,8 @@ pub struct Iso<R> {
     pub label: String,
     /// The publisher; Ironic writes an id of its own here.
     pub publisher: String,
-    /// The modification date, in the form in which GRUB searches for it.
+    /// The modification date, in the form in which GRUB searches for it; empty if there
+    /// is none.
     pub uuid: String,
     /// Size of the volume in bytes; the image may be longer.
     pub size: u64,
@@ -157,15 +160,16 @@ impl<R: Read + Seek> Iso<R> {
     /// Finds a file by its path. Ignores the letter case and does not follow links.
     ///
     /// # Errors
-    /// If there is no such file.
+    /// If there is no such file, or if a directory cannot be read.
     pub fn find(&mut self, path: &str) -> Result<Extent, IsoError> {
         let found = self.entry(path)?.filter(|entry| entry.kind == Kind::File);
         let entry = found.ok_or_else(|| IsoError::NotFound(path.to_owned()))?;
         Ok(entry.extent)
     }
 
-    /// The names of the files in a directory; empty if there is no such directory. Links
-    /// and subdirectories are not included.
+    /// The names of the files in a directory; empty if there is no such directory. Links,
+    /// subdirectories, files in several pieces and names that are not UTF-8 are not
+    /// included.
     pub fn files(&mut self, directory: &str) -> Result<Vec<String>, IsoError> {
         let here = match self.entry(directory)? {
             Some(entry) if entry.kind == Kind::Directory => entry.extent,
@@ -187,8 +191,9 @@ impl<R: Read + Seek> Iso<R> {
     /// All files, with their paths from the root, sorted by path. Links are not included.
     ///
     /// # Errors
-    /// If a directory cannot be read, if the image exceeds the limits of entries or
-    /// levels, or if a name could lead out of its directory.
+    /// If a directory cannot be read, if the image exceeds the limits of entries, levels
+    /// or work, if a file is in several pieces, or if a name could lead out of its
+    /// directory.
     pub fn all_files(&mut self) -> Result<Vec<(String, Extent)>, IsoError> {
         let mut files = Vec::new();
         let mut directories = vec![(String::new(), self.root, 0)];
@@ -260,7 +265,8 @@ impl<R: Read + Seek> Iso<R> {
     /// Reads a whole file.
     ///
     /// # Errors
-    /// If there is no such file, or if the file has more than `limit` bytes.
+    /// If there is no such file, if the file has more than `limit` bytes, or if it cannot
+    /// be read.
     pub fn read(&mut self, path: &str, limit: u32) -> Result<Vec<u8>, IsoError> {
         let extent = self.find(path)?;
         self.bytes(extent, path, limit)
@@ -269,7 +275,7 @@ impl<R: Read + Seek> Iso<R> {
     /// Reads the first `len` bytes of a file, or all of a shorter file.
     ///
     /// # Errors
-    /// If there is no such file.
+    /// If there is no such file, or if it cannot be read.
     pub fn read_start(&mut self, path: &str, len: u32) -> Result<Vec<u8>, IsoError> {
         let extent = self.find(path)?;
         self.bytes(
@@ -302,7 +308,7 @@ impl<R: Read + Seek> Iso<R> {
         self.bytes(extent, what, limit)
     }
 
-    /// Passes the entries of a directory to `wanted` until it returns a result.
+    /// Passes the entries of a directory to `wanted` until `wanted` returns a result.
     fn each_entry<T>(
         &mut self,
         directory: Extent,

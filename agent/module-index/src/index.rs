@@ -71,7 +71,7 @@ impl Index {
         self.content.modules.len()
     }
 
-    /// True if the ramdisk has no module. All drivers may be built in.
+    /// True if the ramdisk has no module, for example because all drivers are built in.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.content.modules.is_empty()
@@ -105,7 +105,7 @@ impl Index {
     }
 
     /// Resolves a name as `modprobe NAME` does: first as the name of a module, then as an
-    /// alias, then as the name of a built-in module.
+    /// alias, then as the name or an alias of a built-in module.
     #[must_use]
     pub fn resolve(&self, name_or_alias: &str) -> Resolution {
         if let Some(id) = self.find(name_or_alias) {

@@ -1,9 +1,10 @@
 //! The index of the ramdisk's kernel modules: the builder writes it, and init reads
 //! it to find the modules that a modalias requests.
 //!
-//! `depmod` writes half a dozen files for a tool that is not in the ramdisk. Init needs
-//! only one answer: "For the modalias `virtio:d00000001v00001AF4`, which modules must be
-//! loaded, and in which order?" So the builder writes one file for this question only:
+//! `depmod` writes half a dozen files for modprobe, which is not in the ramdisk. Init
+//! needs only one answer: "For the modalias `virtio:d00000001v00001AF4`, which modules
+//! must be loaded, and in which order?" So the builder writes one file for this question
+//! only:
 //!
 //! * [`IndexContent`] is this file as plain data, with its parser and its writer.
 //! * [`Index`] is the same content, prepared for fast lookups.
@@ -12,7 +13,7 @@
 //! * [`pattern`] is the matching rule of aliases. The builder also uses this rule for
 //!   firmware names.
 //!
-//! Nothing here touches a file system or a kernel. The agent loads the modules.
+//! Nothing here touches a file system or a kernel. Init loads the modules.
 
 mod alias_table;
 mod content;

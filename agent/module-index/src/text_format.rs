@@ -25,7 +25,8 @@ use std::fmt;
 
 /// The number in the first line.
 const FORMAT_VERSION: u32 = 1;
-/// In bytes. A whole Debian kernel (4023 modules, 26 222 aliases) needs 1.4 MB.
+/// The size limit of an index in bytes. A whole Debian kernel (4023 modules, 26 222
+/// aliases) needs 1.4 MB.
 pub const MAX_INDEX_BYTES: usize = 16 << 20;
 /// The length limit of a line in bytes. The longest line of a whole Debian kernel is a
 /// `needs` line of about 300 bytes.

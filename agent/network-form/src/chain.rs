@@ -36,9 +36,9 @@ pub(super) struct Chain {
 
 /// A device of the plan, and the NIC of this machine that the form shows for it.
 pub(super) struct Port {
-    /// Index of its interface, if the plan describes it.
+    /// The index of the device's interface, if the plan describes the device.
     interface: Option<usize>,
-    /// How the plan finds it.
+    /// The criteria by which the plan finds the device.
     pub(super) wanted: InterfaceMatch,
     /// Index of the NIC.
     pub(super) nic: usize,
@@ -314,7 +314,7 @@ impl<'a> Names<'a> {
         all
     }
 
-    /// The hardware addresses that the interface has without a setting.
+    /// The hardware addresses that the interface has if the plan sets none.
     pub(super) fn macs(&self, index: usize) -> &[MacAddr] {
         let is_in_chain = [self.chain.top, self.chain.bond].contains(&Some(index))
             || self.chain.vlan.is_some_and(|(vlan, _)| vlan == index);
@@ -352,7 +352,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Index of the NIC that an interface of a plan is.
+/// The index of the NIC that an interface of a plan represents.
 fn physical(interface: &Interface, nics: &[OfferedNic]) -> Option<usize> {
     let is_nic = matches!(
         interface.kind,

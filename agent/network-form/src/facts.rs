@@ -21,8 +21,9 @@ const WITHOUT_EFFECT: &[&str] = &[
     "timestamp",
     "uuid",
 ];
-/// Sections of which no key is reported: the operator's description of the interface, and
-/// the options of a bridge, because the form cannot make a bridge at all.
+/// Sections of a NetworkManager profile of which no key is reported: the operator's
+/// description of the interface, and the options of a bridge, because the form cannot
+/// make a bridge at all.
 const SECTIONS_WITHOUT_EFFECT: &[&str] = &["bridge", "user"];
 /// The kernel's RT_TABLE_MAIN.
 const MAIN_TABLE: u32 = 254;
@@ -117,7 +118,8 @@ pub(super) fn facts(plan: &NetworkPlan, names: &Names) -> Vec<Fact> {
     facts.list
 }
 
-/// `own_macs` are the addresses that the interface has without any setting.
+/// Adds the settings of an interface. `own_macs` are the addresses that it has if the
+/// plan sets none.
 fn of_interface(interface: &Interface, names: &Names, own_macs: &[MacAddr], facts: &mut Facts) {
     let Interface {
         matches: _,
@@ -246,7 +248,7 @@ fn of_family(family: &str, automatic: &str, ip: &IpPlan, facts: &mut Facts) {
     {
         facts.add(format!("{family} routes in table {table}"));
     }
-    // All interfaces share one resolver.
+    // All interfaces share one resolver, so DNS settings belong to the whole machine.
     let (interface, name) = (facts.interface.clone(), facts.name.clone());
     facts.of("", "");
     facts.extend(dns.iter().map(dns_server));
@@ -263,7 +265,8 @@ fn of_automatic(family: &str, details: &Automatic, facts: &mut Facts) {
         ignore_dns,
         ignore_routes,
         never_default,
-        // Without a second interface, a metric makes no difference.
+        // The form makes only one interface with addresses, so a metric makes no
+        // difference.
         metric: _,
         table: _,
         // Like `required`, this only sets how long the system waits.

@@ -8,8 +8,8 @@ pub(super) fn hide_password(url: &str) -> String {
         return url.to_owned();
     };
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    // A URL whose password contains a slash does not work, but the operator can enter it
-    // here.
+    // Hide a password that contains a slash too. Such a URL does not work, but the
+    // operator can enter it here.
     let end = match rest.rfind('@') {
         Some(at) if authority.contains('@') || !is_host(authority) => at,
         None if !is_host(authority) => rest.len(),

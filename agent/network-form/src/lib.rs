@@ -1,9 +1,10 @@
 //! The form on the consoles in which an operator corrects the network.
 //!
 //! The form opens with the values of the plan in force ([`Prefill`]), and names the parts
-//! of the plan that it cannot show. It makes kernel arguments, which the parsers of
-//! kernel arguments check. It also shows the arguments, so that the operator can add them
-//! to the boot configuration and keep the network after a reset.
+//! of the plan that it cannot show. It turns the values into kernel arguments, and checks
+//! these with the parsers that read the kernel command line. It also shows the arguments,
+//! so that the operator can add them to the boot configuration and keep the network after
+//! a reset.
 
 mod chain;
 mod facts;
@@ -31,9 +32,9 @@ const LABEL: usize = 21;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedNic {
     pub name: String,
-    /// Other names by which a plan may find it.
+    /// Other names by which a plan may refer to this NIC.
     pub other_names: Vec<String>,
-    /// The hardware addresses by which a plan may find it.
+    /// The hardware addresses by which a plan may refer to this NIC.
     pub macs: Vec<MacAddr>,
     pub carrier: bool,
     /// Address, driver and link.
@@ -59,7 +60,7 @@ pub struct NetworkForm {
     nics: Vec<OfferedNic>,
     values: Values,
     focus: Field,
-    /// The settings of the replaced plan that the values do not express.
+    /// The NICs and settings of the replaced plan that the values do not express.
     notice: Option<String>,
     /// Why the values were not tried.
     refusal: Option<String>,
@@ -155,7 +156,8 @@ impl NetworkForm {
     }
 }
 
-/// The next or the previous item of the list. The last item precedes the first.
+/// The item after or before `now` in the list. The list is a ring: the first item follows
+/// the last.
 fn after<'a, T: PartialEq>(list: &'a [T], now: &T, forward: bool) -> Option<&'a T> {
     let at = list.iter().position(|item| item == now);
     let step = if forward { 1 } else { list.len().max(1) - 1 };

@@ -11,8 +11,8 @@ use super::facts::{Fact, facts, lost};
 use super::values::Values;
 use super::{LONGEST_VALUE, OfferedNic};
 
-/// The maximum number of characters in the list of lost settings. The limit keeps the
-/// arguments below the list on the screen.
+/// The maximum length in bytes of the list of lost settings. The arguments are shown
+/// below the list; without this limit they might not fit on the screen.
 const LONGEST_LIST: usize = 240;
 
 /// The values of a plan, and what the form cannot show of it.
@@ -42,7 +42,8 @@ impl Prefill {
             .filter(|port| port.is_replacement)
             .map(|port| (port.wanted.to_string(), nics[port.nic].name.clone()))
             .collect();
-        // The form says why values cannot be tried, for example without a NIC.
+        // If the values give no arguments, for example because there is no NIC, there is
+        // nothing to compare. The form then shows the fault.
         let lost = match values.written() {
             Err(_) => Vec::new(),
             Ok(arguments) => {
@@ -144,8 +145,9 @@ fn is_lacp(plan: &NetworkPlan, bond: usize) -> bool {
     matches!(mode, Some("802.3ad" | "4"))
 }
 
-/// The DNS servers of the machine. The servers of the interface that the form shows
-/// come first.
+/// The global DNS servers of the plan, or else the servers of all interfaces, with those
+/// of the shown interface first. Separated by commas, and at most [`LONGEST_VALUE`]
+/// bytes.
 fn dns(plan: &NetworkPlan, chain: &Chain) -> String {
     let top = chain.top.map(|top| &plan.interfaces[top]);
     let interfaces = top.into_iter().chain(&plan.interfaces);

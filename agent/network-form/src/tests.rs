@@ -113,7 +113,7 @@ fn the_inventory_goes_to_the_given_service() {
     ] {
         let mut values = values(url, path);
         assert_eq!(values.arguments().as_deref(), Ok(arguments));
-        // The URL of the boot, in a field that the operator has not changed.
+        // The operator has not changed the URL of the boot.
         url.clone_into(&mut values.url_of_boot);
         assert_eq!(values.arguments().as_deref(), Ok("ip=eth0:auto"));
     }
@@ -198,7 +198,7 @@ fn keys_correct_a_vlan_and_try_it() {
     );
 }
 
-/// The guide shows this form.
+/// Checks that the guide shows this form.
 pub(super) fn looks_like_the_guide(form: &NetworkForm) {
     let guide = include_str!("../../../docs/guide.md");
     let lines = text(form);

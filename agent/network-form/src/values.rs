@@ -1,4 +1,4 @@
-//! The values of the form, and the kernel arguments that they make.
+//! The values of the form, and the kernel arguments that express them.
 
 use std::net::IpAddr;
 
@@ -85,7 +85,7 @@ pub struct Values {
     pub nic: String,
     /// The second NIC of a bond.
     pub second: Option<String>,
-    /// The bond's mode: 802.3ad, or active-backup.
+    /// The bond's mode: 802.3ad if true, active-backup if false.
     pub lacp: bool,
     pub vlan: String,
     pub address: String,
@@ -95,8 +95,8 @@ pub struct Values {
     /// The host name of the plan, which the arguments also contain.
     pub host_name: Option<String>,
     pub url: String,
-    /// The URL from the other sources of this boot. If the operator does not change it,
-    /// the form makes no argument for it.
+    /// The URL that this boot was given outside of the form. If the operator does not
+    /// change it, the form makes no argument for it.
     pub url_of_boot: String,
     /// The path that the boot arguments append to the provisioning URL for the inventory. If
     /// the operator changes the provisioning URL, the form makes both arguments.
@@ -124,7 +124,8 @@ impl Values {
         }
     }
 
-    /// The kernel arguments that express these values. Checks them with their parsers.
+    /// The kernel arguments that express these values. Checks the arguments with the
+    /// parsers of the kernel command line.
     pub(super) fn arguments(&self) -> Result<String, Fault> {
         let arguments = self.written()?;
         let plan = NetworkPlan::from_boot_args(&NetArgs::parse(&arguments));
@@ -137,7 +138,7 @@ impl Values {
         }
     }
 
-    /// Like [`arguments`](Self::arguments), but without the check by their parsers.
+    /// Like [`arguments`](Self::arguments), but without the check by the parsers.
     pub(super) fn written(&self) -> Result<String, Fault> {
         if self.nic.is_empty() {
             return Err(expected(Field::Nic, "a NIC", "none"));
@@ -231,7 +232,8 @@ impl Values {
     }
 }
 
-/// The form that dracut's arguments need, because `:` separates fields.
+/// Formats an address for dracut's arguments: IPv6 in brackets, because `:` separates
+/// fields.
 fn bracketed(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),

@@ -1,5 +1,5 @@
-//! Compares the plan with the NICs of the machine: which of its NICs the machine does not
-//! have, and which bonds and bridges have no port because of that.
+//! Compares the plan with the NICs of the machine: which NICs of the plan the machine
+//! does not have, and which bonds and bridges have no port because of that.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use landfall_boot_params::MacAddr;
 
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, NetworkPlan};
 
-/// At most this many names are in one list. The log has all of them.
+/// The maximum number of names in one list of a message.
 const MOST_LISTED: usize = 8;
 
 /// A NIC of the machine.
@@ -15,7 +15,7 @@ const MOST_LISTED: usize = 8;
 pub struct PresentNic {
     /// Its current name first, then its alternative names.
     pub names: Vec<String>,
-    /// The current and the permanent hardware address, if they differ.
+    /// The current hardware address, and the permanent one if it differs.
     pub macs: Vec<MacAddr>,
 }
 
@@ -103,7 +103,8 @@ impl NetworkPlan {
         interfaces.find(|interface| interface.matches.name.as_deref() == Some(name))
     }
 
-    /// The NIC that carries this VLAN, if neither the machine nor the plan has it.
+    /// The parent of this VLAN, MAC-VLAN or IPVLAN, if the machine does not have it and
+    /// no interface of the plan has its name.
     fn absent_parent(&self, interface: &Interface, nics: &[PresentNic]) -> Option<InterfaceMatch> {
         match interface.kind.parent()? {
             (_, Some(mac)) => {

@@ -1,9 +1,9 @@
 //! Rules about which options of a bond can be combined.
 //!
-//! NetworkManager ignores options that the mode does not use, but it rejects the whole
-//! profile for some other combinations (`nm-setting-bond.c`, git of 2026-08). Here only
-//! the conflicting option is dropped, so that the ramdisk and the installed system get
-//! the same bond.
+//! NetworkManager ignores bond options that the bond mode does not use, but it rejects
+//! the whole profile for some other invalid combinations (`nm-setting-bond.c`, git of
+//! 2026-08). This module removes only the affected options in both cases, so that the
+//! ramdisk and the installed system get the same bond.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ const LACP: u32 = 4;
 const TLB: u32 = 5;
 const ALB: u32 = 6;
 
-/// NetworkManager's default in milliseconds, if `miimon` is not given.
+/// NetworkManager's default of the bond option `miimon`, in milliseconds.
 const DEFAULT_MIIMON: u32 = 100;
-/// The number of `vlan+srcmac` in `xmit_hash_policy`.
+/// The number of `vlan+srcmac` among the values of the bond option `xmit_hash_policy`.
 const VLAN_SRCMAC: u32 = 5;
 
 /// Modes that have a preferred port.
@@ -27,7 +27,8 @@ const WITH_PRIMARY: &[u32] = &[ACTIVE_BACKUP, TLB, ALB];
 /// Modes that can monitor their ports by ARP.
 const WITH_ARP: &[u32] = &[ROUND_ROBIN, ACTIVE_BACKUP, XOR, BROADCAST];
 
-/// The modes that use an option; `None`: all modes.
+/// The bond modes in which the option has an effect. `None` if it has an effect in every
+/// mode, or if the option is not listed here.
 fn modes_of(option: &str) -> Option<&'static [u32]> {
     Some(match option {
         "active_slave" | "primary" => WITH_PRIMARY,
@@ -41,8 +42,9 @@ fn modes_of(option: &str) -> Option<&'static [u32]> {
     })
 }
 
-/// Removes the options that conflict with the others. Returns the name of each, and
-/// a message with its value and the reason.
+/// Removes the options that the bond mode does not use and the options that conflict with
+/// others. Returns, for each removed option, its name and a message with its value and
+/// the reason.
 pub(crate) fn drop_conflicts(options: &mut BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut dropped = Vec::new();
     let mut drop_option = |options: &mut BTreeMap<String, String>, name: &str, why: &str| {

@@ -1,12 +1,13 @@
 //! Chooses one plan from several sources.
 //!
-//! A file overrides kernel arguments, as in CoreOS. An operator at the console overrides
-//! everything ([`Choice::on_console`]). Below that, the order of precedence is: the plan
-//! for this host in the ramdisk, NetworkManager's keyfiles in the ramdisk, network_data
-//! from the boot medium, kernel arguments, and finally DHCP and router advertisements on
-//! every NIC. With the last two sources, the NICs over which the firmware has booted by
-//! NVMe/TCP get the network of the firmware's table. If a source cannot be used, its
-//! faults are reported and the next source applies.
+//! A configuration file overrides kernel arguments, as in CoreOS. An operator at the
+//! console overrides everything ([`Choice::on_console`]). Below that, the order of
+//! precedence is: the plan for this host in the ramdisk, NetworkManager's keyfiles in the
+//! ramdisk, network_data from the boot medium, kernel arguments, and finally DHCP and
+//! router advertisements on every NIC. With kernel arguments and with DHCP on every NIC,
+//! the NICs over which the firmware has booted by NVMe/TCP also get the network from the
+//! firmware's NVMe boot table (NBFT), unless an argument prevents this. If a source
+//! cannot be used, its faults are reported and the next source applies.
 
 use std::fmt;
 
@@ -31,9 +32,9 @@ pub enum Source {
     /// dracut's network arguments.
     KernelArguments,
     /// No source describes a network, but the firmware has booted by NVMe/TCP, and its
-    /// table has the network of some NICs.
+    /// boot table (NBFT) describes the network of some NICs.
     Firmware,
-    /// No source describes a network: addresses come from the network.
+    /// No source describes a network: every NIC gets its addresses by DHCP and SLAAC.
     Default,
 }
 
@@ -88,7 +89,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The plan to boot with, and the reason for the choice.
+/// The plan to boot with, its source, and the faults of sources that are not used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// The plan, with the warnings of its source.
@@ -97,16 +98,19 @@ pub struct Choice {
     /// The embedded host that matches this machine, even if its plan is not used:
     /// `node7 (52:54:00:00:00:01), one of 50 hosts in the image`.
     pub host: Option<String>,
-    /// The keyfiles in the ramdisk, unless the plan is the embedded one. Keyfiles with a
-    /// fault are included, although the plan then comes from another source.
+    /// The keyfiles in the ramdisk. Empty if the source of the plan is the embedded plan
+    /// or the console. Keyfiles that the agent cannot use are included, although the plan
+    /// then comes from another source.
     pub given_keyfiles: Vec<Keyfile>,
-    /// Faults of the sources with a higher precedence, one line each.
+    /// Faults of the embedded hosts, and the reasons why other sources are not used, one
+    /// line each.
     pub faults: Vec<String>,
 }
 
 impl Choice {
-    /// Chooses the plan. `embedded` is the ramdisk's data for this machine,
-    /// `network_data` the text of that file, if there is one.
+    /// Chooses the plan. `embedded` is the ramdisk's data for this machine.
+    /// `network_data` is the text of network_data.json on the boot medium, if there is
+    /// one.
     pub fn for_boot(embedded: &Embedded, network_data: Option<&str>, args: &NetArgs) -> Choice {
         let mut faults = embedded.faults.clone();
         let host = embedded.host.as_ref();
@@ -152,8 +156,8 @@ impl Choice {
     }
 
     /// The plan of an operator who has entered these arguments in the form on a console.
-    /// The machine stays the same embedded host, but no other source of a network
-    /// applies.
+    /// The machine keeps the name and the hints of its embedded host, but no embedded
+    /// plan, keyfile or network_data applies.
     pub fn on_console(embedded: &Embedded, args: &NetArgs) -> Choice {
         Choice {
             source: Source::Console,
@@ -161,9 +165,10 @@ impl Choice {
         }
     }
 
-    /// The keyfiles for the installed system: those in the ramdisk, as coreos-installer
-    /// copies them, or else those of the plan. NetworkManager may be able to use files
-    /// that the ramdisk cannot use.
+    /// The keyfiles for the installed system: the keyfiles in the ramdisk unchanged, as
+    /// coreos-installer copies them, or else keyfiles made from the plan. The former
+    /// include keyfiles that the agent cannot use, because NetworkManager may be able to
+    /// use them.
     pub fn keyfiles(&self) -> Vec<Keyfile> {
         match self.given_keyfiles.is_empty() {
             false => self.given_keyfiles.clone(),
@@ -171,7 +176,8 @@ impl Choice {
         }
     }
 
-    /// True if files describe the network of the installed system.
+    /// True if a file describes the network of the installed system: an embedded plan,
+    /// keyfiles or network_data.
     pub fn has_files(&self) -> bool {
         self.source.is_document() || !self.given_keyfiles.is_empty()
     }
@@ -186,7 +192,8 @@ impl Choice {
     }
 }
 
-/// The plan of the keyfiles; `None` if there are none, or if they cannot be used.
+/// The plan of the keyfiles. `None` if there are no keyfiles, or if they cannot be used;
+/// then `faults` gets the reasons.
 fn from_keyfiles(
     files: &[Keyfile],
     args: &NetArgs,
@@ -236,8 +243,9 @@ fn without_embedded(
     (NetworkPlan::for_boot(args), source)
 }
 
-/// Switches off every NIC that the embedded plan does not mention, because no DHCP
-/// request may leave the machine on such a NIC.
+/// Adds the arguments that apply in addition to the embedded plan. Switches off every NIC
+/// that the plan does not mention, because no DHCP request may leave the machine on such
+/// a NIC.
 fn complete_embedded(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     take_the_rest(&mut plan, args, "an embedded plan", args.interfaces.iter());
     let off = NetArgs::parse("ip=off");
@@ -247,8 +255,9 @@ fn complete_embedded(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     plan
 }
 
-/// Adds automatic configuration for the NICs that the document does not mention, unless
-/// `ip=off` forbids it. NetworkManager does the same in CoreOS' live system.
+/// Adds the arguments that apply in addition to the document, and automatic configuration
+/// for the NICs that the document does not mention. `ip=off` switches these NICs off
+/// instead. NetworkManager does the same in CoreOS' live system.
 fn complete_document(mut plan: NetworkPlan, args: &NetArgs, document: &str) -> NetworkPlan {
     let is_off = |argument: &&InterfaceArgument| match argument {
         InterfaceArgument::Ip(ip) => {
@@ -276,8 +285,9 @@ fn complete_document(mut plan: NetworkPlan, args: &NetArgs, document: &str) -> N
     plan
 }
 
-/// Adds the arguments that apply in addition to a document, and warns about the
-/// others. `document` is its name in the warnings.
+/// Adds the host name and the carrier timeout of the arguments to the plan of a document,
+/// and warns about the arguments that the document overrides: `unused`, routes and DNS
+/// servers. `document` is the document's name in the warnings.
 fn take_the_rest<'a>(
     plan: &mut NetworkPlan,
     args: &NetArgs,

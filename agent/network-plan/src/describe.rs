@@ -9,7 +9,9 @@ use crate::plan::{
     USUAL_DHCP_TIMEOUT,
 };
 
-/// One line per interface and family, short enough for a serial console.
+/// The plan as lines that are short enough for a serial console: the global DNS servers,
+/// the carrier timeout, up to three lines per interface (link, IPv4, IPv6), and the
+/// policy rules.
 pub fn describe(plan: &NetworkPlan) -> Vec<String> {
     if plan.interfaces.is_empty() {
         return vec!["no interface is configured".to_owned()];
@@ -63,7 +65,8 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
     }
 }
 
-/// The words that describe the kind of the interface; empty for a NIC.
+/// The words that describe the kind of the interface. Empty for an Ethernet NIC, the
+/// loopback interface and the interfaces of Open vSwitch.
 fn describe_kind(interface: &Interface) -> Vec<String> {
     let mut link = Vec::new();
     match &interface.kind {
@@ -74,7 +77,8 @@ fn describe_kind(interface: &Interface) -> Vec<String> {
             parent_mac,
             service,
         } => {
-            // For a VLAN without a name of its own, the line already starts with its NIC.
+            // For a VLAN without a name of its own, the line already starts with the MAC
+            // address of the NIC.
             let is_named = interface.matches.name.is_some();
             let of_mac = parent_mac.filter(|_| is_named);
             let of_mac = of_mac.map(|mac| format!("the NIC with MAC {mac}"));
@@ -110,7 +114,8 @@ fn describe_kind(interface: &Interface) -> Vec<String> {
     link
 }
 
-/// A VLAN in words. `service` is that of [`InterfaceKind::Vlan`].
+/// Formats a VLAN as `VLAN 7 on eth0`. `service` is true for 802.1ad, as in
+/// [`InterfaceKind::Vlan`].
 pub fn vlan(id: u16, service: bool, parent: Option<&str>) -> String {
     let kind = if service { "802.1ad VLAN" } else { "VLAN" };
     on_parent(&format!("{kind} {id}"), parent)
@@ -171,7 +176,8 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
             (RouteKind::Prohibit, _) => "prohibited".to_owned(),
         };
         let text = format!("{} {via}", route.destination);
-        // The same route in two tables.
+        // Routes that differ only in their table or metric have the same text, which is
+        // shown once.
         if !words.contains(&text) {
             words.push(text);
         }
@@ -183,7 +189,7 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
     words.join(", ")
 }
 
-/// Adds the settings that differ from the defaults.
+/// Adds the settings of the automatic configuration that differ from the defaults.
 fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
     match automatic.timeout {
         None | Some(USUAL_DHCP_TIMEOUT) => {}

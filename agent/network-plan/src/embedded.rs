@@ -16,7 +16,7 @@
 //! | `text` | the description as it was given |
 //!
 //! The file keeps the original text instead of a plan made from it. So the agent can show
-//! the operator's text, and it reads the text with the same code as the builder that
+//! the operator's text, and it parses the text with the same code with which the builder
 //! checked it.
 
 mod host;

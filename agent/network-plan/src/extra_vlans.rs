@@ -35,8 +35,9 @@ pub struct AnnouncedVlans {
     pub tags: Vec<u16>,
 }
 
-/// The VLANs of the list that the switches announced: one entry each, in the form
-/// that [`NetworkPlan::add_found_vlans`] accepts.
+/// Returns one entry `NIC.ID` for each VLAN that a switch announces on the NICs for which
+/// `list` asks for the switch's VLANs. [`NetworkPlan::add_found_vlans`] accepts these
+/// entries.
 #[must_use]
 pub fn vlans_by_lldp(list: &[String], nics: &[AnnouncedVlans]) -> Vec<String> {
     let mut words = BTreeSet::new();
@@ -64,7 +65,8 @@ pub fn vlans_by_lldp(list: &[String], nics: &[AnnouncedVlans]) -> Vec<String> {
     words.into_iter().collect()
 }
 
-/// True if the list has an entry that depends on the switches.
+/// True if an entry of the list (`all`, or a NIC without a VLAN id) stands for the VLANs
+/// that the switches announce by LLDP.
 #[must_use]
 pub fn needs_lldp(list: &[String]) -> bool {
     let of_switch = |text: &String| matches!(Wanted::parse(text), Some(Wanted::Neighbours(_)));
@@ -98,8 +100,8 @@ impl Wanted {
 
 impl NetworkPlan {
     /// Adds the VLANs of the list that the plan does not have yet. An entry that cannot
-    /// be parsed becomes a warning. So does an entry that depends on the switches,
-    /// unless the agent collects LLDP (`listens`).
+    /// be parsed becomes a warning. An entry that stands for the VLANs of a switch also
+    /// becomes a warning, unless the agent collects LLDP (`listens`).
     pub fn add_vlans(&mut self, list: &[String], listens: bool) {
         for text in list {
             match Wanted::parse(text) {

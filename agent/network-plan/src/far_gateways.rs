@@ -9,12 +9,12 @@ use landfall_boot_params::IpPrefix;
 use crate::plan::{Interface, IpPlan, NetworkPlan};
 
 impl NetworkPlan {
-    /// Adds a warning for each gateway, and for each next hop of a route, that is
-    /// neither in the network of a static address nor reachable by a route on the
-    /// link.
+    /// Adds a warning for each gateway, and for each next hop of a route, that is neither
+    /// in the network of a static address nor reachable by a route on the link. IPv6
+    /// link-local next hops are always reachable.
     ///
     /// Skips families with DHCP or router advertisements, which may add the missing
-    /// network.
+    /// network, and families without a static address.
     pub(crate) fn warn_of_far_gateways(&mut self) {
         let mut warnings = self.far_gateways();
         self.warnings.append(&mut warnings);

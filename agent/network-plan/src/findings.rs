@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The maximum number of faults that are kept. A document can be full of faults, and an
-/// operator reads only the first few.
+/// The maximum number of faults that are kept, and also of warnings. A document can be
+/// full of faults, and an operator reads only the first few.
 const MOST_FAULTS: usize = 100;
 
 /// Errors of the document (faults), and its parts that have no effect (warnings).
@@ -31,7 +31,8 @@ impl Findings {
         self.fault(path, words);
     }
 
-    /// The files with faults, even with faults that are not kept.
+    /// The files with faults. Includes files whose faults are not in the list because it
+    /// already has [`MOST_FAULTS`].
     pub(crate) fn faulty_files(&self) -> BTreeSet<String> {
         self.faulty_files.borrow().clone()
     }

@@ -32,8 +32,9 @@ impl NetworkPlan {
     }
 
     /// The plan to boot with. If no argument says which interfaces to configure, it
-    /// configures all of them by DHCP and router advertisements. The NIC that the host
-    /// booted from is then a separate interface, so that its routes take precedence.
+    /// configures all of them by DHCP and router advertisements. The NIC of `BOOTIF=`,
+    /// from which the host booted, is then a separate interface, so that its routes take
+    /// precedence.
     pub fn for_boot(args: &NetArgs) -> NetworkPlan {
         build(args, true)
     }
@@ -50,7 +51,7 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
     for argument in &args.interfaces {
         add_interface(argument, args, &mut profiles, &mut plan);
     }
-    // `ip=ibft` adds no interface if the firmware has no table of NICs (iBFT).
+    // `profiles` is also empty for `ip=ibft` if the firmware has no table of NICs (iBFT).
     let cover_all = is_boot && profiles.is_empty() && args.boot_device.is_none();
     profiles.disable_vlan_parents();
     if let Some(boot_interface) = &args.boot_interface {
@@ -77,9 +78,9 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
             add_route(profiles.at(index), fields);
         }
     }
-    // The routes must come first, because a route without an interface applies to the
-    // first interface of the arguments. Such a route applies to every NIC only if the
-    // arguments name no interface.
+    // `cover_all` must follow the routes: a route without an interface applies to the
+    // first interface of the arguments, and to every NIC only if the arguments name no
+    // interface.
     if cover_all {
         profiles.cover_all(args.need_network);
     }
@@ -198,7 +199,8 @@ fn apply_method(
         return;
     };
     match argument.method {
-        // Leave both families unchanged: the boot still waits for IPv4.
+        // `auto` changes neither family, so the boot still waits for IPv4, which is the
+        // default.
         IpMethod::Auto => return,
         IpMethod::DhcpAndDhcp6 => {
             ipv6.required_timeout_ms = Some(args.ip_required_timeout_ms);
@@ -220,8 +222,8 @@ fn apply_method(
             if ipv6.addresses.is_empty() {
                 require(ipv6, Method::LinkLocal);
             } else {
-                // With a static IPv6 address, NetworkManager rejects the whole profile.
-                // Here only `link6` is ignored.
+                // NetworkManager rejects the whole profile if it has `link6` and a static
+                // IPv6 address. Here only `link6` is ignored.
                 let text = &argument.text;
                 warnings.push(format!(
                     "{text}: the static IPv6 address is kept; link6 ignored"
@@ -268,12 +270,13 @@ fn add_route(interface: &mut Interface, fields: &RouteFields) {
     add_once(&mut family.routes, route);
 }
 
-/// Makes the boot wait for the device, unless the agent creates it.
+/// Makes the boot wait for the interface, but only if it is an Ethernet NIC.
 fn need(interface: &mut Interface) {
     interface.needed = interface.kind == InterfaceKind::Ethernet;
 }
 
-/// The family of the interface that the address belongs to.
+/// The settings of the interface for the IP family of the address. If the interface has
+/// none for this family, adds automatic ones.
 fn family(interface: &mut Interface, address: IpAddr) -> &mut IpPlan {
     let family = interface.family_mut(address.is_ipv4());
     family.get_or_insert_with(automatic)

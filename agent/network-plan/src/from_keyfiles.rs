@@ -32,11 +32,10 @@ use crate::plan::{Interface, NetworkPlan};
 use connection::Draft;
 use keys::Keys;
 
-/// Longest file that is read, in bytes. The handover does not pass on files that are
-/// longer.
+/// The maximum length of a file in bytes. The handover does not pass on longer files.
 pub const LARGEST: usize = 256 << 10;
-/// Longest total that is read, in bytes. A host that uses every port of four switches
-/// needs a tenth of it.
+/// The maximum total length of the files in bytes. A host that uses every port of four
+/// switches needs a tenth of it.
 pub const LARGEST_TOTAL: usize = 8 << 20;
 /// At most this many files are read.
 pub const MOST_FILES: usize = 1024;
@@ -79,9 +78,9 @@ impl NetworkPlan {
     /// NetworkManager leaves it out, too.
     ///
     /// # Errors
-    /// If a file has a fault and cannot be left out, because another file refers to its
-    /// profile or no other file describes an interface. Also if the ramdisk has none of
-    /// the interfaces.
+    /// If there are too many files, or if they are too long together. If a file has a
+    /// fault and cannot be left out, because another file refers to its profile or no
+    /// other file describes an interface. If the ramdisk has none of the interfaces.
     pub fn from_keyfiles(files: &[Keyfile]) -> Result<NetworkPlan, KeyfilesError> {
         if files.len() > MOST_FILES {
             return Err(KeyfilesError::TooMany(files.len()));

@@ -66,7 +66,8 @@ impl NetworkPlan {
     /// The plan that a document describes, and nothing else.
     ///
     /// # Errors
-    /// If nothing in it can be used.
+    /// If the document is too long, is not a JSON object, or has no usable link or
+    /// network.
     pub fn from_network_data(text: &str) -> Result<NetworkPlan, NetworkDataError> {
         if text.len() > LARGEST {
             return Err(NetworkDataError::TooLong(text.len()));

@@ -84,7 +84,7 @@ impl NetworkPlan {
     /// The plan that a document describes, and nothing else.
     ///
     /// # Errors
-    /// If any part of it cannot be used.
+    /// If the document is too long, is not YAML, or has a fault.
     pub fn from_nmstate(text: &str) -> Result<NetworkPlan, NmStateError> {
         if text.len() > LARGEST {
             return Err(NmStateError::TooLong(text.len()));

@@ -50,9 +50,9 @@ pub enum InterfaceKind {
         /// The number of that table.
         table: u32,
     },
-    /// An additional interface on another one, with a hardware address of its own.
+    /// A virtual interface on top of a parent interface, with a MAC address of its own.
     MacVlan {
-        /// The interface that carries it, as for a VLAN.
+        /// The parent interface, as for a VLAN.
         parent: Option<String>,
         /// The hardware address of the parent, as for a VLAN.
         parent_mac: Option<MacAddr>,
@@ -62,9 +62,9 @@ pub enum InterfaceKind {
         /// True for a MAC-VTAP: programs read its frames from a character device.
         tap: bool,
     },
-    /// An additional interface on another one, with the same hardware address.
+    /// A virtual interface on top of a parent interface, with the same MAC address.
     IpVlan {
-        /// The interface that carries it, as for a VLAN.
+        /// The parent interface, as for a VLAN.
         parent: Option<String>,
         /// The hardware address of the parent, as for a VLAN.
         parent_mac: Option<MacAddr>,
@@ -81,12 +81,13 @@ pub enum InterfaceKind {
     Loopback,
     /// A part of Open vSwitch: in [`NetworkPlan::installed`](crate::NetworkPlan) only.
     OpenVswitch {
-        /// NetworkManager's type of the profile: `ovs-bridge`.
+        /// NetworkManager's type of the profile: `ovs-bridge`, `ovs-port` or
+        /// `ovs-interface`.
         profile_type: &'static str,
     },
 }
 
-/// How a MAC-VLAN treats frames to another MAC-VLAN on the same interface. The
+/// How a MAC-VLAN treats frames to another MAC-VLAN on the same parent interface. The
 /// numbers are NetworkManager's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacVlanMode {
@@ -98,7 +99,7 @@ pub enum MacVlanMode {
     Bridge = 2,
     /// Drops them.
     Private = 3,
-    /// There can be no other MAC-VLAN on the interface.
+    /// There can be no other MAC-VLAN on the parent interface.
     Passthru = 4,
     /// Accepts frames only from listed senders.
     Source = 5,
@@ -107,17 +108,17 @@ pub enum MacVlanMode {
 /// Which interface routes the packets of an IPVLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpVlanMode {
-    /// The IPVLAN itself, like any interface.
+    /// The IPVLAN itself, like any other interface.
     L2,
-    /// The interface below it.
+    /// The parent interface.
     L3,
-    /// The interface below it, which also applies the firewall's rules.
+    /// The parent interface, whose firewall rules then also apply.
     L3s,
 }
 
 impl InterfaceKind {
-    /// The name and the hardware address of the interface below; `None` for kinds
-    /// that need no interface below.
+    /// The name and the hardware address of the parent interface. `None` for kinds that
+    /// need no parent.
     pub(crate) fn parent(&self) -> Option<(Option<&str>, Option<MacAddr>)> {
         match self {
             InterfaceKind::Vlan {

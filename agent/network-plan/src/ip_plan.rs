@@ -31,7 +31,8 @@ pub struct IpPlan {
     /// Metric and table also apply to static routes. The other fields are only used if
     /// [`Method::is_automatic`].
     pub automatic: Automatic,
-    /// NetworkManager's own settings of this family, like [`Profile::settings`].
+    /// Settings of this family that only NetworkManager needs, like
+    /// [`Profile::settings`].
     pub settings: Settings,
 }
 
@@ -155,8 +156,8 @@ impl Method {
     }
 }
 
-/// Parses hexadecimal bytes joined by colons. Any other text becomes its bytes with the
-/// type 0 in front (nm-settings-nmcli(5), ipv4.dhcp-client-id).
+/// Parses two or more hexadecimal bytes joined by colons. Any other text becomes its
+/// bytes with the type 0 in front (nm-settings-nmcli(5), ipv4.dhcp-client-id).
 pub(crate) fn client_id_bytes(text: &str) -> Vec<u8> {
     let bytes: Option<Vec<u8>> = text
         .split(':')

@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
-/// One file. It contains no secret, but NetworkManager rejects files that users other
-/// than root can read.
+/// One keyfile. NetworkManager rejects files that users other than root can read, because
+/// a keyfile may contain passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyfile {
     /// The file's name with its suffix.
@@ -62,7 +62,8 @@ impl NetworkPlan {
         let mut sections = Sections::default();
         self.connection(interface, id, &mut sections);
         sections.kind(&interface.kind);
-        // A port has no addresses, unless its controller is a VRF.
+        // A port has no addresses, except for ports of a VRF and interfaces of Open
+        // vSwitch.
         if interface.controller.is_none() || interface.ipv4.is_some() {
             sections.ip("ipv4", interface.ipv4.as_ref());
             sections.ip("ipv6", interface.ipv6.as_ref());
@@ -113,7 +114,7 @@ impl NetworkPlan {
         }
     }
 
-    /// Writes the key that refers to the interface below this one.
+    /// Writes the key that refers to the parent interface.
     fn parent(&self, kind: &InterfaceKind, sections: &mut Sections) {
         match kind {
             InterfaceKind::Vlan {

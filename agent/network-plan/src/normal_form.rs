@@ -16,7 +16,8 @@ struct PlanForm<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     global_dns: Vec<String>,
     interfaces: Vec<InterfaceForm<'a>>,
-    // The rules are left out if there are none: only NMState has rules.
+    // Left out if there are none: only NMState, keyfiles and the firmware's NVMe boot
+    // table lead to rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rules: Vec<String>,
     warnings: &'a [String],
@@ -47,7 +48,8 @@ struct MatchForm<'a> {
     mac: Option<String>,
 }
 
-/// The settings that only one kind of interface has, in a member with this name.
+/// The settings that only one kind of interface has, in a JSON member with the name of
+/// the variant.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum KindForm<'a> {
@@ -220,7 +222,8 @@ fn ip_form(ip: &IpPlan) -> IpForm<'_> {
         required: ip.required,
         required_timeout_ms: automatic.and(ip.required_timeout_ms),
         ignore_auto_dns: automatic.map(|a| a.ignore_dns),
-        // These three are left out if they are not set: only NMState can set them.
+        // These three are left out if they are not set: only NMState and keyfiles can set
+        // them.
         ignore_auto_routes: automatic.and_then(|a| a.ignore_routes.then_some(true)),
         never_default: automatic.and_then(|a| a.never_default.then_some(true)),
         auto_route_metric: automatic.and_then(|a| a.metric),

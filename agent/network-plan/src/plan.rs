@@ -14,7 +14,7 @@ use crate::route_rule::RouteRule;
 
 /// The priority of an interface that applies to a NIC only if no other interface of the
 /// plan does. `BOOTIF=` adds such an interface if the other arguments name another
-/// device. NetworkManager's own generator uses the priorities -200 and -100 for this.
+/// device. NetworkManager's own generator gives such a profile the priority -200 or -100.
 pub(crate) const LAST_CHOICE: i32 = -100;
 /// The priority of the interfaces that the ramdisk adds to keyfiles and network_data.
 /// It is below all priorities that NetworkManager accepts (-999 to 999).
@@ -49,8 +49,9 @@ pub struct Interface {
     pub kind: InterfaceKind,
     /// True if the interface can apply to several devices at once.
     pub multi: bool,
-    /// The controller of this interface, if the interface is a port: a bond, bridge,
-    /// team or VRF. A port has no addresses, unless its controller is a VRF.
+    /// The controller of this interface, if the interface is a port: a bond, bridge, team
+    /// or VRF. A port has no addresses, except for ports of a VRF and interfaces of Open
+    /// vSwitch.
     pub controller: Option<String>,
     /// The interface's place in the controller's list of ports, from 0. A bond without
     /// a MAC takes the MAC of its first port.
@@ -69,9 +70,9 @@ pub struct Interface {
     pub priority: i32,
     /// True if the interface stays down: it is described but not brought up.
     pub down: bool,
-    /// `None` for a port, except a port of a VRF.
+    /// `None` for a port, except for ports of a VRF and interfaces of Open vSwitch.
     pub ipv4: Option<IpPlan>,
-    /// `None` for a port, except a port of a VRF.
+    /// `None` for a port, except for ports of a VRF and interfaces of Open vSwitch.
     pub ipv6: Option<IpPlan>,
     /// Settings for the installed system only.
     pub profile: Profile,
@@ -87,16 +88,16 @@ pub struct Profile {
     /// interface and the profile.
     pub label: Option<String>,
     /// The interface type from which nmstate makes the profile's UUID, if it is not the
-    /// usual type: `veth` for an end that the document does not describe.
+    /// usual type: `veth` for an end of a veth pair that the document does not describe.
     pub uuid_type: Option<&'static str>,
     /// NetworkManager's type of the port's controller, if the controller is not an
-    /// interface of the plan: `ovs-port`.
+    /// interface of the plan: `ovs-port` or `ovs-bridge`.
     pub port_type: Option<&'static str>,
     /// True if only the ramdisk has the interface: for the installed system,
     /// [`NetworkPlan::installed`] has another profile.
     pub is_ramdisk_only: bool,
-    /// True if the interface is from the firmware's tables of an NVMe boot: the installed
-    /// system reads them itself.
+    /// True if the interface is from the firmware's table of an NVMe boot (NBFT). The
+    /// agent then reports the table as the origin of the interface's addresses.
     pub is_of_firmware: bool,
     /// NetworkManager's own settings, by section and key of a keyfile, such as `bridge`
     /// and `ageing-time`. They override the settings that the writer derives from the

@@ -17,7 +17,8 @@ pub struct RouteRule {
     pub to: Option<IpPrefix>,
     /// The interface that receives the packets.
     pub incoming: Option<String>,
-    /// The firewall's mark of the packets, and the mask of the bits that count.
+    /// The firewall's mark of the packets, and the mask of the bits that the kernel
+    /// compares. Without a mask the kernel compares all bits.
     pub mark: Option<(u32, Option<u32>)>,
     pub action: RuleAction,
     /// The routing table to look up.

@@ -78,7 +78,8 @@ impl NetworkPlan {
                 on_it.push(index);
             }
         }
-        // The recursion ends: a document cannot stack VLANs in a circle.
+        // The recursion ends: it goes from a VLAN on a NIC to the VLANs on top of it, and
+        // every VLAN has only one parent.
         for index in on_it {
             self.rename_vlan(index);
         }

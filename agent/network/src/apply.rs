@@ -63,7 +63,7 @@ impl Changes {
             .await
     }
 
-    /// Kernels before 6.2 refuse to rename a device that is switched on.
+    /// Renames a device. Kernels before 6.2 refuse this while the device is switched on.
     pub async fn rename(&self, index: u32, name: &str) -> io::Result<()> {
         let message = LinkUnspec::new_with_index(index).name(name.to_owned());
         self.change(message.build()).await
@@ -176,7 +176,7 @@ impl Changes {
         unless(result.map_err(cause), Errno::EADDRNOTAVAIL)
     }
 
-    /// Replaces a route that has the same destination and metric.
+    /// Adds a route. Replaces a route that has the same destination and metric.
     pub async fn add_route(&self, index: u32, route: &DeviceRoute) -> io::Result<()> {
         let request = self.handle.route().add(message(index, route)).replace();
         request.execute().await.map_err(cause)

@@ -1,9 +1,10 @@
 //! Makes each NIC answer ARP only for its own addresses.
 //!
 //! By default the kernel answers on every NIC for every address of the machine
-//! (Documentation/networking/ip-sysctl, `arp_ignore`). With two NICs in one network the
-//! other machines then learn either MAC address. The answers to a probe from one NIC
-//! can then arrive on the other NIC, which may be a NIC that must not send anything.
+//! (Documentation/networking/ip-sysctl, `arp_ignore`). With two NICs in one network,
+//! other machines may then learn the MAC address of the wrong NIC. The answers to a probe
+//! from one NIC can then arrive on the other NIC, which may be a NIC that must not send
+//! anything.
 
 use std::fs;
 use std::io;

@@ -25,7 +25,8 @@ pub(super) struct AutomaticIpv6 {
 
 /// A running DHCPv6 client. It ends when this is dropped.
 pub(super) struct Client {
-    /// Distinguishes its events from those of an earlier client of the same NIC.
+    /// Distinguishes the events of this client from those of an earlier client of the
+    /// NIC.
     pub(super) generation: u64,
     pub(super) kind: Kind,
     pub(super) commands: mpsc::Sender<dhcp6::Command>,

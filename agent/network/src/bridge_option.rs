@@ -23,9 +23,10 @@ fn flag(value: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// Translates one setting from the `bridge` section of a keyfile. Returns `None` if
-/// the setting does not belong to the bridge itself.
+/// Translates one setting from the `bridge` section of a keyfile. Returns `None` if the
+/// setting does not belong to the bridge itself.
 ///
+/// # Errors
 /// If the value is invalid. The error describes a valid value.
 pub(super) fn bridge_option(name: &str, value: &str) -> Result<Option<InfoBridge>, &'static str> {
     // NetworkManager gives times in seconds and the kernel in hundredths of a

@@ -40,7 +40,7 @@ use super::state_json::StoredState;
 /// What to configure, and the paths of the files that the task writes.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The plan, its source, and the faults of sources with higher precedence.
+    /// The plan, its source, and the faults of sources that are not used.
     pub choice: Choice,
     pub resolv_conf: PathBuf,
     /// The file of local host names.
@@ -56,9 +56,9 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Network {
     pub state: watch::Receiver<NetworkState>,
-    /// Receives the result of discovery: which NICs lead to the service.
+    /// Discovery publishes here how far it has come from each NIC towards the service.
     pub reach: watch::Sender<Reach>,
-    /// Receives the VLANs that switches announce.
+    /// The agent's inspection sends here the VLANs that switches announce.
     pub switch_vlans: mpsc::Sender<SwitchVlans>,
 }
 

@@ -49,8 +49,8 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
 
 /// The routes of a lease. If the plan has a default route for the device, the lease adds
 /// no second one. A lease never replaces a route of the plan, and the end of the lease
-/// does not remove one. Name servers of the lease get a route over this NIC, even if
-/// another NIC's default route takes precedence.
+/// does not remove one. DNS servers outside of the lease's network get a route over this
+/// NIC, even if another NIC's default route takes precedence.
 pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     let mut addresses = ip.addresses.clone();
     addresses.push(lease.address);
@@ -119,8 +119,8 @@ fn default_route(gateway: IpAddr, ip: &IpPlan, metric: u32) -> DeviceRoute {
 }
 
 /// Whether the route must declare its next hop as on the link. Without this flag, the
-/// kernel refuses a next hop outside every prefix (a /32 address, a gateway in another
-/// network).
+/// kernel refuses a next hop outside of the networks of the device's addresses (for
+/// example with a /32 address).
 fn needs_onlink(via: Option<IpAddr>, addresses: &[IpPrefix]) -> bool {
     let Some(via) = via else {
         return false;
@@ -216,7 +216,8 @@ mod tests {
         assert_eq!(planned_routes(&ip, 101)[0].table, Some(254));
     }
 
-    /// A file, and the routes that the device gets: destination, metric and table.
+    /// Each row has a keyfile, and the routes that the device gets: destination, metric
+    /// and table.
     #[test]
     fn static_routes_use_metric_and_table_of_the_keyfile() {
         const NIC: &str = "[connection]\ntype=ethernet\ninterface-name=eth1\n[ipv4]\n\

@@ -77,7 +77,8 @@ pub struct Reporter<T, E = Event> {
 }
 
 impl<T: Clone, E> Reporter<T, E> {
-    /// Returns `None` if the receiver is gone. The client then has to end.
+    /// Sends an event. Returns `None` if the receiver is gone; the client then has to
+    /// end.
     pub(super) async fn report(&self, event: E) -> Option<()> {
         self.events.send((self.tag.clone(), event)).await.ok()
     }

@@ -33,7 +33,8 @@ pub struct Settings {
     pub link_local: Ipv6Addr,
     pub want: Want,
     pub host_name: Option<String>,
-    /// How long the client has no answer before it reports [`Event::Silent`].
+    /// The client reports [`Event::Silent`] after this time without an answer, but at the
+    /// latest after 30 s.
     pub series: Duration,
 }
 

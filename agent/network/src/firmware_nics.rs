@@ -36,7 +36,7 @@ pub fn read_firmware_nics(args: &mut NetArgs, sysfs: &SystemPath, names: &[Inter
         interfaces: interfaces(sysfs, names),
         nvme: std::mem::take(&mut args.firmware.nvme),
     };
-    // Names from arguments take precedence over all others.
+    // Names from `ifname=` arguments take precedence over all others.
     let given = args
         .names
         .iter()

@@ -22,7 +22,7 @@ use crate::reach::Reach;
 
 /// How long a NIC may take to get its carrier.
 const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
-/// In bytes: the size limit of resolv.conf. No resolver reads more of its file.
+/// The agent reads at most this many bytes of resolv.conf.
 const RESOLV_CONF_LIMIT: u64 = 64 << 10;
 
 /// Observes the network on the current runtime until the process ends. The agent
@@ -172,8 +172,8 @@ impl Observer {
             dns: servers(Path::new("/etc/resolv.conf")),
             ..NetworkState::default()
         };
-        // NetworkManager has its own rules for the preferred NIC, so the file says
-        // nothing about which NIC reaches the service.
+        // NetworkManager has its own rules for the preferred NIC, so the state file does
+        // not say which NIC reaches the service.
         let shown = state_json(&self.choice, &new, &self.nics, &Reach::default());
         self.stored_state.store(&shown);
         self.state.send_if_modified(|old| {

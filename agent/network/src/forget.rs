@@ -29,7 +29,8 @@ pub async fn forget() -> io::Result<()> {
             continue;
         }
         if is_made(link) {
-            // The device is gone already if the one below it was removed first.
+            // The kernel removes a device together with its parent, so the device may be
+            // gone.
             let removed = changes.handle.link().del(index).execute().await;
             unless(removed.map_err(cause), Errno::ENODEV)?;
             continue;

@@ -30,8 +30,9 @@ pub enum WaitFor {
     AllNics,
 }
 
-/// Waits up to `limit` until the wanted NICs have an address, then up to 3 s for
-/// all others. Returns false if a wanted NIC has no address.
+/// Waits up to `limit` until the wanted NICs have an address, then up to 3 s for the
+/// other NICs and the second address family. Returns false if a wanted NIC has no
+/// address.
 pub async fn inspection_addresses(
     network: &mut watch::Receiver<NetworkState>,
     wanted: WaitFor,

@@ -40,7 +40,7 @@ pub fn set(root: &Path, device: &str, ipv6: Option<&IpPlan>) -> io::Result<()> {
     if let Some(ip) = ipv6.filter(|ip| ip.method.is_automatic()) {
         for (name, value) in route_switches(ip) {
             // Ignore an error: without CONFIG_IPV6_ROUTE_INFO the kernel has no such
-            // switch, and ignores such routes.
+            // switch, and ignores advertised routes to specific networks.
             let _ = fs::write(path(name), value);
         }
     }

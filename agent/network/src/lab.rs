@@ -49,7 +49,8 @@ pub struct Dnsmasq {
     log: PathBuf,
 }
 
-/// Runs a test on a fresh machine, or skips it with the reason.
+/// Runs a test in a new network namespace that stands for a machine. Skips the test, with
+/// the reason, without root or a program that it needs.
 pub fn on_a_machine(test: impl AsyncFnOnce(&Lab) + Send) {
     if !Uid::effective().is_root() {
         return skip("namespaces need root");

@@ -1,14 +1,15 @@
 //! Makes the kernel ignore the routes of a NIC without a carrier.
 //!
-//! By default the kernel keeps using the routes of such a NIC
-//! (Documentation/networking/ip-sysctl, `ignore_routes_with_linkdown`). A host would
-//! then be cut off after a cable is pulled, although another NIC still works.
+//! By default the kernel keeps using the routes of a NIC that has lost its carrier
+//! (Documentation/networking/ip-sysctl, `ignore_routes_with_linkdown`). A host would then
+//! be cut off after a cable is pulled, although another NIC still works.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Applies to all NICs, including those that appear later. `root` is /proc/sys/net.
+/// Sets the switch for all NICs, including those that appear later. `root` is
+/// /proc/sys/net.
 ///
 /// # Errors
 /// If a switch cannot be set; the message names its file. A missing address

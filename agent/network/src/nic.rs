@@ -1,4 +1,5 @@
-//! One network interface card: its planned and its current configuration.
+//! One network device that the agent treats as a NIC: its planned and its current
+//! configuration.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,15 +19,16 @@ use super::dhcp::Lease;
 use super::links::{Link, LinkAddress, LinkKind};
 use super::state::{AddressOrigin, AddressState, NicState};
 
-/// Base metrics of a NIC that the plan names, and of all other NICs. So the default route
-/// of the boot NIC takes precedence over that of another NIC that also gets a lease. The
-/// NIC's index is added, because the kernel requires distinct metrics for routes to the
-/// same destination.
+/// Base metrics of the routes over a NIC that the plan names, and over all other NICs. So
+/// the default route of the boot NIC takes precedence over that of another NIC that also
+/// gets a lease. The NIC's index is added, because the kernel requires distinct metrics
+/// for routes to the same destination.
 const METRIC_PARTICULAR: u32 = 100;
 const METRIC_OTHER: u32 = 1100;
 
 /// The pauses between attempts to bring a link into its planned state. For a moment after
-/// a link is switched on, the kernel reports it as off.
+/// a link is switched on, the kernel reports it as off, so the first pause must not be
+/// shorter than that.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
@@ -61,7 +63,8 @@ pub(super) struct Nic {
 
 /// A running DHCPv4 client. It ends when this is dropped.
 pub(super) struct DhcpClient {
-    /// Distinguishes its events from those of an earlier client of the same NIC.
+    /// Distinguishes the events of this client from those of an earlier client of the
+    /// NIC.
     pub(super) generation: u64,
     pub(super) task: JoinHandle<()>,
 }

@@ -29,8 +29,8 @@ pub enum Way {
 
 impl Route {
     /// The metric of the route: the route with the smallest metric takes precedence. A
-    /// route without a metric (`None`) takes precedence over all metrics: the kernel's
-    /// IPv4 subnet route for an address that another program configured.
+    /// route without a metric (`None`) takes precedence over all other routes. An example
+    /// is the kernel's IPv4 subnet route for an address that another program configured.
     pub fn metric(&self) -> Option<u32> {
         self.0.attributes.iter().find_map(|known| match known {
             RouteAttribute::Priority(metric) => Some(*metric),
@@ -170,13 +170,13 @@ impl Changes {
         Ok(routes)
     }
 
-    /// Replaces a route that has the same destination and metric.
+    /// Adds a route. Replaces a route that has the same destination and metric.
     pub async fn put_route(&self, route: &Route) -> io::Result<()> {
         let request = self.handle.route().add(route.0.clone()).replace();
         request.execute().await.map_err(cause)
     }
 
-    /// Succeeds if the route is already gone.
+    /// Removes a route. Succeeds if the route is already gone.
     pub async fn take_route(&self, route: &Route) -> io::Result<()> {
         let request = self.handle.route().del(route.0.clone());
         unless(request.execute().await.map_err(cause), Errno::ESRCH)

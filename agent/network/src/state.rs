@@ -13,7 +13,7 @@ use super::resolv_conf::DnsServer;
 pub struct NetworkState {
     /// Source of the plan; `None` before there is a plan.
     pub source: Option<Source>,
-    /// Faults of sources with higher precedence, and NICs of the plan that the machine does
+    /// Faults of sources that are not used, and NICs of the plan that the machine does
     /// not have, one line each. The text after ` -- ` is the remedy.
     pub faults: Vec<String>,
     /// Why the machine has no network interface card, if the reason is known.
@@ -52,8 +52,8 @@ pub struct NicState {
     pub carrier: bool,
     /// The NIC has no carrier, but may still get one within the time limit.
     pub awaits_carrier: bool,
-    /// The bond or bridge that has no port because the machine has none of the NICs that
-    /// the plan gives it. It is this device, or a device below it.
+    /// The bond, bridge, team or VRF that has no port because the machine has none of the
+    /// NICs that the plan gives it. It is this device, or a device below it.
     pub without_ports: Option<String>,
     /// The NIC should get an address that reaches further than its link: the plan
     /// contains such an address, or automatic configuration.

@@ -21,8 +21,8 @@ use tokio::time::sleep;
 use super::client_tag::ClientTag;
 use super::dhcp::conflict::{self, ArpProber};
 
-/// The pause between two checks of an address that another machine has. After an operator
-/// has moved that machine, the address is usable after this time at the latest. With a
+/// The average pause between two checks of an address that another machine has. After an
+/// operator has moved that machine, the address is usable about this much later. With a
 /// shorter pause, two machines could probe for the same address at the same time and both
 /// give it up.
 pub(super) const PAUSE: Duration = Duration::from_secs(20);

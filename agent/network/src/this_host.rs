@@ -29,7 +29,7 @@ type Nics = BTreeMap<u32, (String, Vec<MacAddr>)>;
 /// Finds the embedded host that this machine is. The search ends with the first NIC that
 /// belongs to a host. If any host has root device hints, the search also waits until the
 /// drivers have found the other NICs. It has a time limit, because no event shows that no
-/// further NIC will appear.
+/// further NIC will appear. If no host lists a MAC address, there is no search.
 pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedded {
     let only_one_question = hosts.hosts.iter().all(|host| host.macs.is_empty());
     if only_one_question {
@@ -45,7 +45,7 @@ pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedd
     hosts.decide(&nics)
 }
 
-/// Collects NICs until one identifies the host, or until the time for it is over.
+/// Collects NICs until one of them identifies the host, or until the time limit.
 async fn look(
     hosts: &EmbeddedHosts,
     mut settled: DevicesSettled,

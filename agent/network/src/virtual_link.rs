@@ -258,7 +258,8 @@ impl VirtualLink {
     }
 }
 
-/// The request to set a bond option that names a port. The port must exist.
+/// The request to set a bond option that names a port. The port must exist. `None` for
+/// any other option.
 pub(super) fn bond_port_option(option: &str, bond: u32, port: u32) -> Option<LinkMessage> {
     let info = match option {
         "primary" => InfoBond::Primary(port),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// Lets connections in all VRFs reach the agent's sockets. By default, only connections
-/// in the main table reach them (Documentation/networking/vrf.rst). `ipv4` is
+/// outside of every VRF reach them (Documentation/networking/vrf.rst). `ipv4` is
 /// /proc/sys/net/ipv4.
 pub(super) fn accept_in_every_vrf(ipv4: &Path) -> io::Result<()> {
     for name in [

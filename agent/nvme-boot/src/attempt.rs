@@ -41,7 +41,8 @@ pub struct FabricsDevice;
 
 const DEVICE: &str = "/dev/nvme-fabrics";
 
-/// In bytes. The list of Linux 6.12 has less than 600.
+/// The maximum length of the kernel's list of options, in bytes. The list of Linux 6.12
+/// has less than 600 bytes.
 const LONGEST_LIST: u64 = 4096;
 
 impl FabricsDevice {
@@ -92,7 +93,7 @@ pub(crate) enum Attempt {
 pub(crate) struct Refusal {
     pub cause: String,
     pub remedy: &'static str,
-    /// Another attempt has the same result.
+    /// True if another attempt would have the same result.
     pub is_final: bool,
 }
 
@@ -274,7 +275,7 @@ mod tests {
         let listed = "instance=-1,cntlid=-1,transport=%s,host_traddr=%s\n";
         let known = outcome_of(Some(listed), true, &[(OLDER, None)]);
         assert_eq!(known, Attempt::Connected);
-        // Older ones have no list.
+        // Kernels before Linux 5.17 have no list of options.
         let unknown = [(ALL, Some(Errno::EINVAL)), (OLDER, None)];
         assert_eq!(outcome_of(None, true, &unknown), Attempt::Connected);
         let neither = [(ALL, Some(Errno::EINVAL)), (OLDER, Some(Errno::EINVAL))];

@@ -33,15 +33,16 @@ pub struct Pace {
     /// The first and the longest pause between two attempts.
     pub first: Duration,
     pub longest: Duration,
-    /// How long the caller waits for a subsystem.
+    /// How long the caller waits for a subsystem that has no connection yet.
     pub wait: Duration,
-    /// How long it waits for a further path to subsystems that are connected.
+    /// How long the caller waits if it misses only further paths to connected subsystems,
+    /// or connections that the firmware could not make either.
     pub wait_for_paths: Duration,
-    /// When the attempts end.
+    /// How long after the start the attempts end.
     pub limit: Duration,
 }
 
-/// How many connections are there in the end.
+/// The number of connections that were made, and of connections that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub connected: usize,
@@ -203,7 +204,8 @@ fn connect_next(
     });
 }
 
-/// How long the caller waits, with what is there by now.
+/// How long after the start the caller may continue, given the connections that are still
+/// missing.
 fn wait_limit(
     pending: &BTreeMap<usize, Pending>,
     connected: &BTreeSet<String>,

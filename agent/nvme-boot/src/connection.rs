@@ -30,7 +30,8 @@ pub struct Connection {
     pub host_id: Uuid,
     pub header_digest: bool,
     pub data_digest: bool,
-    /// The firmware could not reach the subsystem, so a failure is nothing new.
+    /// The firmware could not reach the subsystem, so the agent does not log a failure as
+    /// an error.
     pub unavailable: bool,
     /// The NIC that the table names for it.
     pub nic: Hfi,
@@ -43,7 +44,9 @@ pub struct Way {
     pub nic: Option<String>,
 }
 
-/// The connections of all tables, and a line for each namespace that gets none.
+/// The connections of all tables, without duplicates. Also returns a line for each
+/// namespace and each discovery controller that leads to no connection, and one if there
+/// are too many.
 pub fn connections(tables: &[FirmwareTable]) -> (Vec<Connection>, Vec<String>) {
     let (mut found, mut faults) = (Vec::<Connection>::new(), Vec::new());
     let mut left_out = 0usize;
@@ -149,7 +152,8 @@ impl Connection {
             let mut addresses = nic.addresses.iter();
             addresses.any(|address| address.usable && wanted(address.prefix.address))
         };
-        // The address says best which NIC it is: a port of a bond has no address.
+        // Look for the NIC by the table's IP address first: if the NIC of the table is a
+        // port of a bond, the bond has the address.
         if let Some(source) = self.nic.address {
             let mut nics = network.nics.iter();
             let nic = nics.find(|nic| usable(nic, &|address| address == source));
@@ -160,7 +164,8 @@ impl Connection {
                 });
             }
         }
-        // Another address by DHCP, or from the operator.
+        // Otherwise the NIC of the table may have another address, by DHCP or from the
+        // operator.
         let reaches = |address: IpAddr| {
             let is_local = match address {
                 IpAddr::V4(address) => address.is_link_local(),

@@ -13,7 +13,7 @@ use crate::tables::FirmwareTable;
 /// Qualified Names").
 const OF_UUID: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
-/// The host ID of the table. If the table has none:
+/// The host ID of the table. If the table has none, the first of these that exists:
 ///
 /// * the host ID of another table with the same host NQN, because the kernel also does
 ///   not permit two host IDs for one host NQN;

@@ -23,8 +23,9 @@ use uuid::Uuid;
 pub use bytes::InvalidField;
 use bytes::{Record, Table};
 
-/// In bytes. The table of a real server with two NICs and three namespaces has less than
-/// 2 KiB; the longest table that its one-byte counters permit is far below this size.
+/// The maximum length of a table in bytes. The table of a real server with two NICs and
+/// three namespaces has less than 2 KiB; the longest table that its one-byte counters
+/// permit is far below this size.
 pub const LARGEST: usize = 1 << 20;
 
 /// Sizes of structures, in bytes.

@@ -1,4 +1,4 @@
-//! Turns the NICs of the tables into what the network plan is made of.
+//! Converts the NICs of the tables into the form from which the network plan is made.
 
 use landfall_boot_params::firmware_nics::AddressOrigin;
 use landfall_boot_params::{FirmwareNic, IpPrefix};

@@ -1,7 +1,7 @@
 //! The first request of an NVMe/TCP connection and its answer (ICReq and ICResp in the NVM
 //! Express NVMe/TCP Transport Specification). Has no side effects.
 
-/// The length of a request, and the most that anybody reads of an answer, in bytes.
+/// The length of a request, and the maximum that the agent reads of an answer, in bytes.
 pub const INITIALIZE: usize = 128;
 
 const IC_REQ: u8 = 0x00;

@@ -1,9 +1,9 @@
 //! Asks a storage over the network whether it is an NVMe/TCP target that answers.
 //!
-//! The kernel makes one connection at a time, so a storage that does not answer delays the
-//! others. This request delays nobody. It uses the NIC and the source address of the
-//! kernel's connection, and has the time limits of the kernel, so that it rejects no
-//! storage that the kernel can connect.
+//! The kernel makes one connection at a time, so a storage that does not answer delays
+//! the others. The agent can send this request to all storages at the same time. The
+//! request uses the NIC and the source address of the kernel's connection, and has the
+//! time limits of the kernel, so that it rejects no storage that the kernel can connect.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,9 +16,10 @@ use tokio::time::timeout;
 use crate::connection::{Connection, Way};
 use crate::nvme_tcp::{self, AnswerFault, INITIALIZE};
 
-/// As the kernel, which sends a SYN twice (`TCP_SYNCNT` 1 in `nvme_tcp_alloc_queue`).
+/// The kernel's time limit for the TCP connection: it sends a SYN twice (`TCP_SYNCNT` 1
+/// in `nvme_tcp_alloc_queue`).
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// As the kernel (`sk_rcvtimeo` there).
+/// The kernel's time limit for an answer (`sk_rcvtimeo` in `nvme_tcp_alloc_queue`).
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why the kernel is not asked to connect.
@@ -95,7 +96,8 @@ mod tests {
     use super::*;
     use crate::connect::tests::connection;
 
-    /// What a server that sends these bytes and closes is to the probe, and what it got.
+    /// Probes a server that sends these bytes and closes the connection. Returns the
+    /// result, and the request that the server has received.
     async fn probed(answer: &'static [u8]) -> (Result<(), ProbeFault>, [u8; INITIALIZE]) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let mut asked = connection("a");

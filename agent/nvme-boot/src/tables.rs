@@ -6,7 +6,8 @@ use landfall_sys::system_path::SystemPath;
 
 use crate::nbft::{LARGEST, Nbft};
 
-/// Each NIC with a driver of its own can have a table.
+/// The maximum number of tables that are read. Each NIC with a driver of its own in the
+/// firmware can have a table.
 const MOST_TABLES: usize = 16;
 
 /// One table of the machine.

@@ -17,7 +17,8 @@ use crate::{Parser, Program};
 const START: Duration = Duration::from_secs(10);
 /// The size limit of the child's first message in bytes.
 const LARGEST_GREETING: usize = 4096;
-/// How long a killed child may take to end. It cannot end while it waits for a drive.
+/// How long the agent waits for a killed child to end. A child cannot end while it waits
+/// for a drive.
 const END: Duration = Duration::from_millis(500);
 
 /// Why there is no answer. The text is for operators and begins with "its parser".
@@ -45,8 +46,8 @@ impl Fault {
 
 #[derive(Debug)]
 pub(crate) struct Child {
-    /// `None` after the child has ended, after a thread has taken over the wait for its
-    /// end, or if another program has started the child.
+    /// `None` if another program has started the child, or after a thread has taken over
+    /// the wait for the end of the child.
     process: Option<process::Child>,
     socket: UnixStream,
     /// How long the agent has waited for its answers.
@@ -72,7 +73,7 @@ impl Child {
     ) -> Result<(Self, Vec<String>), Fault> {
         let (socket, of_child) = UnixStream::pair().map_err(Fault::start)?;
         let process = Command::new(&program.path)
-            // Otherwise a list of processes would show the path of the link.
+            // Without this, a list of processes would show `/proc/self/exe`.
             .arg0("landfall-agent")
             .args(&program.arguments)
             .arg(parser)
@@ -112,7 +113,8 @@ impl Child {
         self.process.as_ref().map(process::Child::id)
     }
 
-    /// Calls `on_progress` when the child has read a part of its input.
+    /// Sends the question and returns the answer. Calls `on_progress` whenever the child
+    /// has read a part of its input.
     pub(crate) fn ask<P: Parser>(
         &mut self,
         question: &P::Question,

@@ -1,5 +1,6 @@
-//! A message between the agent and the child: its length in four bytes, then JSON.
-//! Instead of a message, the child can report progress.
+//! A message between the agent and the child: its length in four bytes (little-endian),
+//! then JSON. Instead of a message, the child can report progress by four bytes 0xff in
+//! place of the length.
 
 use std::io::{self, Read, Write};
 

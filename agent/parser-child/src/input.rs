@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::frame;
 
-/// The maximum number of bytes of one read. A longer read could take more SCSI commands,
-/// and so more time, than the agent waits.
+/// The maximum number of bytes of one read. A longer read could be split into several
+/// SCSI commands, which together could take longer than the agent waits for progress.
 const PART: usize = 64 << 10;
 
 /// Bytes that are not trusted.

@@ -59,14 +59,15 @@ pub trait Parser: Sized {
     fn answer(&mut self, question: Self::Question) -> Self::Answer;
 }
 
-/// A parser at work. Dropping it ends its child.
+/// A running parser. Dropping the session ends the child.
 #[derive(Debug)]
 pub struct Session<P> {
     place: Place<P>,
     on_progress: OnProgress,
 }
 
-/// What to do when the parser has read a part of its input, or has answered.
+/// What to do when the child has read a part of its input, or when the parser has
+/// answered.
 struct OnProgress(Box<dyn FnMut() + Send>);
 
 impl fmt::Debug for OnProgress {
@@ -84,8 +85,8 @@ enum Place<P> {
     Failed(Fault),
 }
 
-/// Whether a child took too long to start although its parser is needed. The next child
-/// would be too slow as well.
+/// Whether a child of a needed parser took too long to start. A further child would be
+/// too slow as well, so from then on the needed parsers run in this process.
 static IS_TOO_SLOW: AtomicBool = AtomicBool::new(false);
 
 impl<P: Parser> Session<P> {
@@ -161,8 +162,8 @@ impl<P: Parser> Session<P> {
         }
     }
 
-    /// Sets the function that the session calls each time the child has read a part of
-    /// its input, and after each answer.
+    /// Sets the function that the session calls each time a child has read a part of its
+    /// input, and after each answer. A parser in this process reports answers only.
     pub fn on_progress(self, on_progress: impl FnMut() + Send + 'static) -> Self {
         let on_progress = OnProgress(Box::new(on_progress));
         Self {
@@ -191,7 +192,8 @@ impl<P: Parser> Session<P> {
         answer
     }
 
-    /// The process of the child; `None` if there is none.
+    /// The process ID of the child. `None` if the parser runs in this process, if the
+    /// child has failed, or if another program started the child.
     pub fn process(&self) -> Option<u32> {
         match &self.place {
             Place::Child(child) => child.process(),
@@ -200,7 +202,8 @@ impl<P: Parser> Session<P> {
     }
 }
 
-/// A text of a child for operators: its beginning, without control characters.
+/// The beginning of a text from a child, without control characters, for messages to the
+/// operator.
 pub fn plain_text(text: &str) -> String {
     let plain = text.chars().filter(|c| !c.is_control());
     plain.take(LONGEST_TEXT).collect()

@@ -27,9 +27,9 @@ impl Program {
     }
 }
 
-/// From now on, this process parses in children of its own program.
+/// From now on, this process runs its parsers in children of its own program.
 pub fn offer_this_program() {
-    // This link leads to the running program even after chroot(2).
+    // /proc/self/exe refers to the running program even after chroot(2).
     let _ = OFFERED.set(Program::at("/proc/self/exe"));
 }
 
@@ -37,8 +37,8 @@ pub(crate) fn offered() -> Option<&'static Program> {
     OFFERED.get()
 }
 
-/// The name of the parser that this process should become. `arguments` does not contain
-/// the name of the program.
+/// The name of the parser that this process should become; `None` if it was not started
+/// as a parser. `arguments` does not contain the name of the program.
 pub fn asked_for(arguments: &[OsString]) -> Option<&OsStr> {
     match arguments {
         [command, name] if command == SUB_COMMAND => Some(name),

@@ -13,7 +13,8 @@ pub(crate) enum Remark {
     Here(String),
 }
 
-/// One remark of each kind. config.ign is read before logging is set up.
+/// One remark of each kind. The first parser reads config.ign before logging is set up,
+/// so its remark must be kept until then.
 static KEPT: Mutex<Kept> = Mutex::new(Kept {
     missing: State::None,
     here: State::None,

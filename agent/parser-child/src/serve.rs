@@ -32,11 +32,13 @@ pub fn serve<P: Parser>() -> ExitCode {
 }
 
 fn answer_all<P: Parser>() -> io::Result<()> {
-    // Rust's files are closed by execve(2). Kernels before 5.9 do not have this call.
+    // Closes files that a library opened without `O_CLOEXEC`; execve(2) has already
+    // closed the files that Rust opened. Kernels before 5.9 have no close_range(2): the
+    // child reports the error with the limits that it lacks.
     let inherited = confinement::close_inherited();
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // Use the socket as a file, because read(2) and write(2) are the only system calls
-    // that a file needs.
+    // Use the socket as a file: a file needs only read(2) and write(2), and the filter of
+    // system calls allows no recv(2) or send(2).
     let agent = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let input = Input::in_child(input, agent.try_clone()?);
     let mut missing = confinement::enter(&LIMITS);

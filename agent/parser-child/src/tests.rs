@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-/// Answers each question with its own text.
+/// Answers each question with the text of the question.
 pub(crate) struct Echo;
 
 impl Parser for Echo {
@@ -45,8 +45,8 @@ fn a_parser_runs_here_if_its_child_cannot_be_confined() {
     }
 }
 
-/// The data may have caused the end of the child, so the agent must not parse them
-/// itself.
+/// The untrusted data may have caused the end of the child, so the agent must not parse
+/// them itself.
 #[test]
 fn a_parser_does_not_run_here_if_its_child_ends_later() {
     let greets = shell(r"printf '\002\000\000\000[]'; exit 3");

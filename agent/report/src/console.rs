@@ -1,6 +1,7 @@
-//! Prints on the kernel's consoles and on the firmware's serial ports. Each console has
-//! its own thread and a bounded queue, because a serial line that stops the output (flow
-//! control) would otherwise stop the installation.
+//! Prints on the kernel's consoles and on the firmware's serial ports, and reads the keys
+//! of the form there. Each console has its own thread for output and a bounded queue,
+//! because a serial line that stops the output (flow control) would otherwise stop the
+//! installation.
 
 mod blocks;
 mod device;
@@ -40,7 +41,7 @@ const REGISTRATION: Duration = Duration::from_secs(1);
 pub(super) struct Consoles {
     list: PathBuf,
     devices: PathBuf,
-    /// /sys, if the firmware's serial ports are consoles, too.
+    /// /sys, if the agent also prints on the firmware's serial ports; otherwise `None`.
     system: Option<PathBuf>,
     mode: ConsoleMode,
     /// Whether a key opens the form, if one is offered.
@@ -125,16 +126,17 @@ impl Consoles {
             if listed.contains(&name) || open.contains_key(&name) {
                 continue;
             }
-            // Keep the line open meanwhile, because the last close resets its settings.
+            // Keep the line open until `open_device` has opened it too, because the last
+            // close resets its settings.
             let line = OpenOptions::new()
                 .write(true)
                 .custom_flags(O_NOCTTY | O_NONBLOCK)
                 .open(self.devices.join(&name));
             let Ok(line) = line else { continue };
             // With a wrong speed the output would be garbled. Skip a port that rejects
-            // the mode: opening it could wait forever for a carrier, and block all other
-            // consoles. ENOTTY is no error: a port of a virtual machine may not be a
-            // terminal.
+            // the settings: without CLOCAL, opening it could wait forever for a carrier,
+            // and block all other consoles. ENOTTY is no error: a port of a virtual
+            // machine may not be a terminal.
             match set_serial_speed(&line, port.speed) {
                 Err(error) if error.raw_os_error() != Some(ENOTTY) => continue,
                 Ok(()) | Err(_) => {}
@@ -157,7 +159,8 @@ impl Consoles {
         Console::open(&self.devices.join(name), self.mode, self.form)
     }
 
-    /// Prints a line of this level on every console that shows such lines.
+    /// Prints a line of this level on every console. In the mode `Quiet`, prints only
+    /// warnings and errors.
     pub(super) fn print(&self, level: Level, text: &str) {
         if self.mode == ConsoleMode::Quiet && level > Level::WARN {
             return;
@@ -168,7 +171,8 @@ impl Consoles {
         }
     }
 
-    /// Waits until all earlier lines are printed, at most `bound` for each console.
+    /// Waits until each console has printed all earlier lines, at most `bound` for each
+    /// console.
     pub(super) fn wait_until_printed(&self, bound: Duration) {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         for console in open.values() {
@@ -177,7 +181,8 @@ impl Consoles {
     }
 }
 
-/// The device names in a /proc/consoles text: the first word of each line.
+/// The device names in a /proc/consoles text: the first word of each line. If the file
+/// cannot be read, only `console`.
 fn names(path: &Path) -> Vec<PathBuf> {
     let Ok(text) = fs::read_to_string(path) else {
         return vec![PathBuf::from("console")];
@@ -240,7 +245,7 @@ mod tests {
             fs::write(dir.path().join(name), "").unwrap();
         }
         put(&sys, "firmware/acpi/tables/SPCR", table(1, 0x2f8, 7));
-        // It is a console of the kernel already.
+        // The kernel already uses this port, ttyS0, as a console.
         put(&sys, "firmware/acpi/tables/SPCR2", table(1, 0x3f8, 7));
         port(&sys, "ttyS0", "4", "0x3F8", "0x0");
         port(&sys, "ttyS1", "4", "0x2F8", "0x0");

@@ -1,4 +1,4 @@
-//! One event is one log line. Every output is made from events: the consoles, the
+//! One event is one log line. All log output is made from events: the consoles, the
 //! journal, `--progress-json`, the status page, syslog. docs/events.md and
 //! docs/events.schema.json describe the JSON.
 

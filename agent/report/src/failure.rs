@@ -243,7 +243,8 @@ impl Failure {
         self
     }
 
-    /// Class and details in one line, for the answer to a rejected request.
+    /// The message of the class, the details and the hint in one line, with secrets
+    /// removed, for the answer to a rejected request.
     pub fn in_words(&self) -> String {
         format!(
             "{}: {}",
@@ -252,7 +253,8 @@ impl Failure {
         )
     }
 
-    /// The error as Ironic's JSON, with secrets removed from the details.
+    /// The error as Ironic's JSON. The `details` also contain the hint; secrets are
+    /// removed.
     pub fn to_json(&self) -> Value {
         json!({
             "type": self.class.name(),

@@ -13,12 +13,12 @@ use crate::LogLine;
 const PATH: &str = "/dev/kmsg";
 /// The maximum size of a record in bytes (`PRINTK_MESSAGE_MAX`).
 const RECORD_LIMIT: usize = 8192;
-/// The maximum number of records, far more than the largest ring buffer holds. It
+/// The maximum number of records to read, more than a usual ring buffer holds. The limit
 /// protects against a log that grows as fast as it is read.
 const RECORDS: usize = 100_000;
 
-/// The maximum length of a line in one record. A longer line is split into several
-/// records.
+/// The maximum length, in bytes, of the part of a line in one record. A longer line is
+/// split into several records.
 pub const PART: usize = 900;
 /// How our own records begin (`Sinks::put`).
 const OURS: &str = "landfall ";
@@ -33,8 +33,8 @@ pub fn texts() -> Vec<String> {
     all().into_iter().map(|record| record.line.text).collect()
 }
 
-/// The records of the kernel itself, of init and of agents, without those of other
-/// programs.
+/// The records of the kernel itself, of init and of agents, without audit records and
+/// those of other programs.
 pub fn own_records() -> Vec<LogLine> {
     let records = all().into_iter().filter(Record::is_own);
     records.map(|record| record.line).collect()
@@ -53,8 +53,8 @@ fn all() -> Vec<Record> {
 pub struct OurRecord {
     /// The kernel's number of the record in this boot.
     pub number: u64,
-    /// The time in seconds since boot. The kernel's clock for it differs from the clock
-    /// of events by some hundredths of a second.
+    /// The time in seconds since boot, by the kernel's clock for its log. This clock
+    /// differs by some hundredths of a second from the clock of [`crate::Event`].
     pub time: f64,
     pub stage: String,
     /// The text with its level: `warning: ...`.
@@ -66,9 +66,10 @@ pub fn our_records() -> Vec<OurRecord> {
     all().into_iter().filter_map(Record::into_ours).collect()
 }
 
-/// Starts a thread that calls `each` for every new line of init and of agents, from the
-/// first one after the record with the number `after`. Stops when `each` returns false.
-/// Does nothing if the log cannot be read.
+/// Starts a thread that calls `each` for every line of init and of agents after the
+/// record with the number `after`, also for later lines. With `None`, begins with the
+/// oldest line in the log. Stops when `each` returns false. Does nothing if the log
+/// cannot be read.
 pub fn follow(after: Option<u64>, mut each: impl FnMut(OurRecord) -> bool + Send + 'static) {
     // Without O_NONBLOCK a read waits for the next record.
     let Ok(mut log) = File::open(PATH) else {
@@ -128,9 +129,10 @@ fn read_all(mut log: impl Read) -> Vec<Record> {
     records
 }
 
-/// Each read returns one record. `EPIPE` means that some records were overwritten
-/// meanwhile, `EAGAIN` that there are no more. Returns `None` at the end, and `Some(None)`
-/// if a record cannot be parsed.
+/// Reads one record. Returns `None` at the end of the log (`EAGAIN`) and on any other
+/// read error. Returns `Some(None)` if the caller must read again: a record cannot be
+/// parsed, or the kernel has overwritten records meanwhile (`EPIPE`), or a signal has
+/// interrupted the read.
 fn next(log: &mut impl Read) -> Option<Option<Record>> {
     let mut record = [0; RECORD_LIMIT];
     match log.read(&mut record) {
@@ -143,7 +145,8 @@ fn next(log: &mut impl Read) -> Option<Option<Record>> {
     }
 }
 
-/// Parses `6,339,5140900,-;text`. Lines of `KEY=value` may follow and are ignored
+/// Parses `6,339,5140900,-;text`: facility and level, number, microseconds since boot,
+/// flags, text. Lines of `KEY=value` may follow and are ignored
 /// (Documentation/ABI/testing/dev-kmsg).
 fn parse(record: &str) -> Option<Record> {
     let (head, text) = record.split_once(';')?;

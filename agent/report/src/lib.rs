@@ -1,9 +1,10 @@
 //! Writes the agent's log lines.
 //!
 //! Every module logs with `tracing`'s macros. The stage of a line is the name of the
-//! crate, or in `agent`, `devices` and `sys` the name of the first module below it. This
-//! module writes the lines: in the ramdisk to every console of /proc/consoles and to the
-//! kernel log, in a service to the journal, otherwise to stderr.
+//! crate, or in `agent`, `devices` and `sys` the name of the first module below it;
+//! `STAGES` has the exceptions. This crate writes the lines: in the ramdisk to every
+//! console of /proc/consoles and to the kernel log, in a service to the journal,
+//! otherwise to stderr.
 
 mod console;
 mod event;
@@ -45,8 +46,9 @@ const LINE_LIMIT: usize = 4000;
 /// The destination of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// Every console in /proc/consoles, and the kernel log. `form` says whether a key
-    /// opens the network form, provided that the agent offers one.
+    /// Every console in /proc/consoles, the firmware's serial ports, and the kernel log.
+    /// `form` says whether a key opens the network form, provided that the agent offers
+    /// one.
     Consoles { mode: ConsoleMode, form: bool },
     /// stderr, for a person at a terminal or a log file.
     Stderr,
@@ -196,8 +198,8 @@ impl<S: Subscriber> Layer<S> for Lines {
         event.record(&mut fields);
         // Remove secrets in this one place, so that no caller can forget it.
         let text = printable(&without_secrets(&fields.message));
-        // Keep the event before it is printed, so that a console that is opened now
-        // prints it too.
+        // Keep the event before it is printed, so that a console that is opened in
+        // between prints it too.
         let event = ring::keep(Event {
             sequence: 0,
             time: seconds_since_boot(),
@@ -217,8 +219,9 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 }
 
-/// Modules whose stage is not the name of their crate: several crates are one stage
-/// for the operator, or a crate has several stages. The first match applies.
+/// Prefixes of module names, without `landfall_`, and their stages, where the stage is
+/// not the name of the crate: several crates are one stage for the operator, or a crate
+/// has several stages. The first match applies.
 const STAGES: &[(&str, &str)] = &[
     ("agent::stages::iscsi_boot", "iscsi"),
     ("agent::stages", "agent"),

@@ -1,5 +1,6 @@
-//! Keeps the latest events in memory. Ironic stores them as the journal of a machine,
-//! because nobody may have watched its console; the status page and syslog read them.
+//! Keeps the latest events in memory. The agent sends them to Ironic as the journal of
+//! the machine, because nobody may have watched its console; the status page and syslog
+//! read them.
 
 use std::collections::VecDeque;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -8,8 +9,8 @@ use tokio::sync::watch;
 
 use crate::event::Event;
 
-/// The maximum size of the kept events in bytes: about 7000 lines, or the lines of an
-/// agent that is idle for a day.
+/// The maximum size of the kept events in bytes. This is enough for about 7000 lines, or
+/// for the lines of an agent that is idle for a day.
 const KEPT: usize = 1 << 20;
 
 static RING: Mutex<Ring> = Mutex::new(Ring::new());

@@ -24,8 +24,8 @@ use crate::{in_words, mib, printable};
 pub use disk_state::{DiskChange, DiskState, report_complete_disk};
 pub use root_disk::{RejectedDisk, RootDisk, chose_root_disk};
 
-/// The possible beginnings of the text of the step `HTTP` if a server has answered, but
-/// not as expected.
+/// The possible beginnings of the text of a failed step `HTTP` if a server has answered,
+/// but not as expected.
 const UNEXPECTED_ANSWERS: [&str; 2] = ["status ", "a redirect to "];
 
 /// The text of the step `route` if the packets go to the service without a gateway.
@@ -33,7 +33,8 @@ pub const ON_LINK: &str = "on the link";
 
 static STATUS: LazyLock<watch::Sender<Status>> = LazyLock::new(watch::Sender::default);
 
-/// The JSON form is that of `/status.json`. Unknown values are null.
+/// The status in the JSON form of `/status.json`, which also has the time and the last
+/// events. An unknown value is null or an empty text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -81,7 +82,8 @@ impl Default for Status {
 }
 
 impl Status {
-    /// Step, progress and last error in one line. `None` before the first step.
+    /// `done` if the work is finished, otherwise the step; then progress and last error,
+    /// in one line. `None` before the first step.
     pub fn in_words(&self) -> Option<String> {
         let step = self.step.as_ref().map(|step| &step.name);
         let mut words = self.done.as_ref().or(step)?.clone();
@@ -95,8 +97,8 @@ impl Status {
         Some(words)
     }
 
-    /// A text that says whether the service has answered. Searches the steps of all NICs
-    /// for an unexpected answer, because such an answer is recorded as a step.
+    /// A text that says whether the service has answered. An unexpected answer is
+    /// recorded only as a step of a NIC, so this searches the steps of all NICs for one.
     pub fn service_in_words(&self) -> &'static str {
         let mut steps = self.network.nics.iter().flat_map(|nic| &nic.way);
         if self.service_answers {
@@ -335,7 +337,8 @@ pub fn begin_step(name: impl Into<String>) {
 }
 
 /// Records why a request that the agent retries has failed. The record stays until
-/// [`retry_succeeded`]. If `remedy` is `None`, the text after ` -- ` is the remedy.
+/// [`retry_succeeded`] or a newer error. If `remedy` is `None`, the text after ` -- ` is
+/// the remedy.
 pub fn report_retry(stage: &str, text: &str, remedy: Option<String>) {
     let (text, own_remedy) = with_remedy(text);
     let error = LastError {
@@ -348,13 +351,13 @@ pub fn report_retry(stage: &str, text: &str, remedy: Option<String>) {
 }
 
 /// Records a fault that the operator should remove, although the work continues. The log
-/// also has it as a warning, but later lines push the warning off the screen. The text
-/// after ` -- `, if any, is the remedy.
+/// also has the fault as a warning, but later lines push the warning off the screen. The
+/// text after ` -- `, if any, is the remedy.
 pub fn report_fault(stage: &str, text: &str) {
     report_retry(stage, text, None);
 }
 
-/// Removes the error that [`report_retry`] has recorded for this stage.
+/// Removes the last error if it is of this stage, because the request has succeeded.
 pub fn retry_succeeded(stage: &str) {
     update(|status| {
         if status
@@ -467,7 +470,7 @@ mod tests {
                 Some("52:54:00:c0:ff:02"),
                 "52:54:00:c0:ff:02, virtio_net, carrier",
             ),
-            // A bond or VLAN, or a driver that does not know it.
+            // A bond or VLAN, or a driver that does not know the permanent address.
             (None, "52:54:00:c0:ff:01, virtio_net, carrier"),
         ] {
             assert_eq!(nic(permanent).in_words(), expected);

@@ -9,9 +9,9 @@ use page::{Detail, Page, duration};
 
 /// The width of the block for serial consoles.
 const BLOCK_WIDTH: usize = 80;
-/// The least number of log lines on a screen.
+/// The number of lines that a screen reserves for the log.
 const LEAST_LOG: usize = 4;
-/// The least height of a screen with a log.
+/// The least height of a screen that reserves lines for the log.
 const LEAST_SCREEN: usize = 10;
 
 /// One line of the screen.
@@ -31,8 +31,8 @@ pub enum Tone {
 }
 
 /// The screen in `size` (columns, lines), with the last `events`. `now` is in seconds
-/// since boot, `clock` is the date and time in UTC, `hint` says which key the
-/// operator can press.
+/// since boot, `clock` is the date and time in UTC, `hint` says which key the operator
+/// can press, or is empty.
 pub fn screen(
     status: &Status,
     events: &[Event],
@@ -42,7 +42,8 @@ pub fn screen(
     size: (usize, usize),
 ) -> Vec<ScreenLine> {
     let (width, height) = (size.0.max(1), size.1.max(1));
-    // On a very small terminal the log is left out.
+    // A very small terminal reserves no lines for the log: the log gets only the lines
+    // that the facts leave free.
     let taken = if height < LEAST_SCREEN {
         1
     } else {
@@ -112,8 +113,8 @@ fn rule(text: &str, character: char, width: usize) -> String {
     line
 }
 
-/// The part of the status whose changes cause another block: everything except numbers
-/// that change constantly.
+/// The part of the status whose changes cause another block: everything except the
+/// progress and the times, which change constantly.
 pub(crate) fn essence(status: &Status) -> Status {
     let mut essence = status.clone();
     essence.progress = None;

@@ -20,13 +20,13 @@ pub(crate) const NAME: &str = "the agent container";
 const ENVIRONMENT: &str = "environment of the agent container";
 /// The beginning of the names of the environment variables that the agent reads.
 const PREFIX: &str = "IPA_";
-/// The builder's bundle of certificate authorities, as in the ramdisk
-/// (`--ca-bundle`).
+/// The bundle of certificate authorities that the builder's `--ca-bundle` adds, at the
+/// same path as in the ramdisk.
 const AUTHORITIES: &str = "etc/landfall/ca-bundle.pem";
 /// Below [`STATE_DIRECTORY`]: copies of the files that the settings name.
 const COPIES: &str = "container";
-/// In bytes: the size limit of a file that the settings name. It is the same as that of a
-/// PEM file in the HTTP client.
+/// In bytes: the size limit of a file that the settings name. The HTTP client has the
+/// same limit for a PEM file.
 const LARGEST: u64 = 4 << 20;
 
 /// What the agent has read in the container.
@@ -107,12 +107,13 @@ impl ContainerParts {
     }
 
     /// The configuration files: only those of the container, as in the original agent.
-    /// Adds a warning for each file of the host (with the root `root`) that the unit does
-    /// not mount into the container.
+    /// Adds a warning for each file below the root of the host, `root`, that the unit
+    /// does not mount into the container.
     pub(crate) fn files(&self, root: &Path) -> ConfigFiles {
         let mut files = self.files.clone();
         for file in ConfigFiles::of_system(root).files {
-            // The unit mounts a file of the host under another name.
+            // The unit mounts a file of the host into the container under another name,
+            // so compare the texts.
             if self.files.files.iter().any(|own| own.text == file.text) {
                 continue;
             }

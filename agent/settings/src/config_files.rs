@@ -24,15 +24,18 @@ const FILES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// The absolute path in the system whose files are read, for messages.
+    /// The path of the file, for messages. It begins with the root whose files are read,
+    /// or is relative if a relative path was given.
     pub path: String,
     pub text: String,
-    /// The file that contains this one, if it is not in a file system.
+    /// What contains this file: an Ignition config or the agent container. `None` for a
+    /// file of the system itself.
     pub container: Option<String>,
 }
 
 impl ConfigFile {
-    /// The source of the file's settings: its path, and the file that contains it.
+    /// The source of the file's settings, for messages: the path, and what contains the
+    /// file.
     pub fn origin(&self) -> String {
         match &self.container {
             Some(container) => format!("{} in {container}", self.path),
@@ -84,7 +87,8 @@ impl ConfigFiles {
                 container: Some(container.to_owned()),
             });
         }
-        // Files in other places keep their order, and their precedence over these.
+        // The other files keep their order and come last, so they take precedence over
+        // the files in `PLACES`.
         self.files.sort_by_key(|file| match rank(&file.path) {
             Some(rank) => (rank, file.path.clone()),
             None => (PLACES.len(), String::new()),

@@ -56,7 +56,8 @@ pub enum UnusableConfig {
 }
 
 impl IgnitionParts {
-    /// The parts of the system with this root. Most ramdisks have none.
+    /// The parts of the system with this root. Most ramdisks have none. A fault becomes a
+    /// warning.
     pub fn of_system(root: &Path) -> Self {
         let mut parts = match Self::read(&root.join(PATH)) {
             Ok(parts) => parts,
@@ -82,7 +83,7 @@ impl IgnitionParts {
     /// The parts of a config.
     ///
     /// # Errors
-    /// If the file cannot be read or is not an Ignition config.
+    /// If the file cannot be read or is not an Ignition config, or if its parser fails.
     pub fn read(path: &Path) -> Result<Self, UnusableConfig> {
         let config = config_parser::read(File::open(path)?)?;
         let mut parts = Self {
@@ -135,7 +136,8 @@ impl IgnitionParts {
         }
     }
 
-    /// Sets the values of the config that any other source overrides.
+    /// Sets the values of the config, except those in the agent's configuration files
+    /// inside the config. Any other source overrides the values set here.
     pub(crate) fn apply(&self, params: &mut BootParams) {
         params.warnings.extend(self.warnings.iter().cloned());
         let Some(config) = &self.config else {
@@ -163,7 +165,8 @@ impl IgnitionParts {
         }
         let unit = config.agent_unit.iter();
         for (option, value) in unit.flat_map(AgentUnit::options) {
-            // As on CoreOS, this name is only for a host without one.
+            // As on CoreOS, the default host name of the unit is only for a host without
+            // /etc/hostname.
             let is_named = option == HOST_NAME && config.host_name.is_some();
             if !is_named {
                 set(option, value, "ironic-agent.service");
@@ -179,14 +182,15 @@ impl IgnitionParts {
         }
     }
 
-    /// Writes the files to which the agent's configuration can refer. Only root may
-    /// read them. Use it only in the ramdisk. Returns the faults, one line each.
+    /// Writes the files to which the agent's configuration can refer. Only root may read
+    /// them. Call this only in the ramdisk. Returns the faults, one line each.
     pub fn write_companions(&self, root: &Path) -> Vec<String> {
         let config = self.config.iter();
         let mut faults = Vec::new();
         for file in config.flat_map(|config| &config.companions) {
             let path = in_root(root, file);
-            // An existing file would keep its mode, and a link would lead elsewhere.
+            // Remove an existing file first. Otherwise the file would keep its mode, and
+            // a symbolic link would redirect the write.
             let removed = match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
@@ -220,8 +224,8 @@ fn in_root(root: &Path, file: &GivenFile) -> PathBuf {
     root.join(file.path.trim_start_matches('/'))
 }
 
-/// Whether the path does not exist yet, or has the same content because the agent wrote
-/// it before a restart.
+/// Whether the path does not exist yet, or is a file with the same content, which the
+/// agent wrote before a restart.
 fn is_free(path: &Path, file: &GivenFile) -> bool {
     match fs::symlink_metadata(path) {
         Ok(found) => {

@@ -8,6 +8,7 @@
 //! - kernel arguments
 //! - `parameters.txt` of virtual media
 //! - configuration files
+//! - the form on a console
 //! - at run time: mDNS, and Ironic's answer to the lookup
 
 mod agent_container;
@@ -52,8 +53,8 @@ pub struct Settings {
     pub ignition: IgnitionParts,
     /// What the agent has read in OpenShift's agent container.
     pub container: Option<ContainerParts>,
-    /// What an operator has given in the form on a console. It takes precedence over
-    /// every other source.
+    /// What an operator has given in the form on a console. It overrides every source
+    /// that is known before the network is configured.
     pub form: Option<FormArguments>,
 }
 
@@ -67,8 +68,9 @@ impl Settings {
         Self::of_this_boot_with(None)
     }
 
-    /// Like [`Self::of_this_boot`], but with the configuration files of the agent
-    /// container, if there is one, in place of those of this system.
+    /// Like [`Self::of_this_boot`]. If there is an agent container, uses its
+    /// configuration files and its environment in place of the configuration files and
+    /// the config.ign of this system.
     ///
     /// # Errors
     /// If /proc/cmdline cannot be read.
@@ -90,7 +92,7 @@ impl Settings {
         Ok(Self::merged(line, media, root, ignition, container))
     }
 
-    /// Merges the settings of the system with this root.
+    /// Merges these sources and the configuration files of the system with this root.
     fn merged(
         command_line: CommandLine,
         media: Media,
@@ -326,8 +328,8 @@ mod tests {
         );
     }
 
-    /// If the operator corrects the plan of the ramdisk in the form, the installed
-    /// system also gets the network of this choice.
+    /// If the operator corrects the plan of the ramdisk in the form, the installed system
+    /// also gets the corrected network, because it gets the network of this [`Choice`].
     #[test]
     fn the_form_replaces_the_network_of_every_other_source() {
         let line = CommandLine::parse("ip=192.0.2.10::192.0.2.1:24::eth0:none");

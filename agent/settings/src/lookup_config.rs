@@ -4,9 +4,9 @@
 use landfall_boot_params::{BootParams, Origin};
 use serde_json::Value;
 
-/// The members of `config`, with the options that they set. Other members are
-/// not options: the token is handled separately, and the agent sends no
-/// metrics.
+/// The members of `config`, with the options that they set. [`apply`] also handles the
+/// options in `agent_containers`. All other members are not options: the token is handled
+/// separately, and the agent sends no metrics.
 const OPTIONS: &[(&str, &str)] = &[
     ("heartbeat_timeout", "heartbeat_timeout"),
     ("agent_md5_checksum_enable", "md5_enabled"),
@@ -48,7 +48,8 @@ pub(super) fn apply(params: &mut BootParams, config: &Value) -> Vec<String> {
     warnings
 }
 
-/// The value as it would be written in a configuration file.
+/// The value as it would be written in a configuration file. `None` for `null`, an
+/// object, and a list that contains anything but texts.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::Bool(value) => Some(value.to_string()),
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_answer_of_a_real_conductor() {
-        // The answer of Ironic 39, without members that are not settings.
+        // Members of `config` in an answer of Ironic 39, also some that are not options.
         let config = json!({
             "metrics": {"backend": "noop"}, "metrics_statsd": {"statsd_host": "localhost"},
             "heartbeat_timeout": 30, "agent_token": "******", "agent_token_required": true,

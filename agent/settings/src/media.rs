@@ -49,8 +49,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether the agent looks at drives at all. On a network boot without a
-    /// publisher it does not, because the settings come from elsewhere.
+    /// Whether the agent looks at drives at all: for configuration files and
+    /// `parameters.txt`, or for network data.
     pub fn anything(&self) -> bool {
         self.virtual_media || self.network_data()
     }
@@ -162,13 +162,14 @@ async fn read_within(
             // There was progress.
             Err(_) if media_wait.end() > Instant::now() => {}
             Err(_) if media_wait.give_up() => return None,
-            // The media are stored already, so they come at once.
+            // The reader has stored the media already, so its result comes at once.
             Err(_) => return reading.await.ok().flatten(),
         }
     }
 }
 
-/// `None` if the agent has given up. Then nothing is stored.
+/// Returns the media that an agent before a restart has stored; otherwise reads the media
+/// and stores what it has read. `None` if the agent has given up; then nothing is stored.
 fn read_now(
     wanted: &Wanted,
     places: &Places,

@@ -1,5 +1,5 @@
-//! Builds HTTP responses: JSON, with the same server name and error format as Ironic's
-//! agent.
+//! Builds HTTP responses, with the same server name and the same JSON errors as in
+//! Ironic's agent.
 
 use axum::body::Body;
 use axum::http::header::{

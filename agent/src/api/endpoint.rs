@@ -108,8 +108,8 @@ mod tests {
                 "404" => matches!(found, Route::Nothing),
                 "308" => matches!(found, Route::WithSlash),
                 "405" => found == Route::OtherMethod(allow[0]),
-                // These statuses mean that the path exists in Ironic's agent, which answered or
-                // rejected the request for lack of a token.
+                // All other statuses mean that the path exists in Ironic's agent, which
+                // answered the request, or rejected it for lack of a token.
                 _ => matches!(found, Route::Endpoint(_)),
             };
             assert!(expected, "{line}: {found:?}");

@@ -23,7 +23,7 @@ use super::answer;
 use super::endpoint::{self, Endpoint, Route};
 use super::page::Page;
 
-/// How many log lines the page and `/status.json` have.
+/// How many log lines the page and `/status.json` have at most.
 const LAST_LINES: usize = 30;
 
 /// Whether the client is a browser. Clients of Ironic's API send `*/*` or
@@ -75,7 +75,8 @@ fn logs_of_failure(state: &Path) -> Response {
 
 /// The routes of an agent that serves no commands yet, or never will. Only the status
 /// pages are available. For all other paths the agent returns status 503, from which a
-/// conductor concludes that the agent is not ready.
+/// conductor concludes that the agent is not ready, or 405 if the path does not allow the
+/// method.
 pub fn status_router() -> Router {
     Router::new().fallback(async |request: Request| {
         match endpoint::find(request.method(), request.uri().path()) {

@@ -39,7 +39,8 @@ impl TlsIdentity {
     /// certificate authorities in Ironic's own configuration.
     ///
     /// # Errors
-    /// If the certificate or the key is invalid. The error names the file.
+    /// If the certificate or the key cannot be read or is invalid. The error names the
+    /// file.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Self> {
         Ok(Self {
             identity: Identity::from_files(certificate, key)?,
@@ -51,7 +52,7 @@ impl TlsIdentity {
     /// new self-signed identity with the address as its only subject alternative name.
     ///
     /// # Errors
-    /// If no key can be made.
+    /// If the key or the certificate cannot be made.
     pub fn restore_or_make(
         file: &StateFile,
         address: &Advertised,
@@ -150,8 +151,9 @@ fn common_name(host_name: &str) -> String {
     }
 }
 
-/// The only subject alternative name, marked as critical, as in the certificates of
-/// Ironic's agent. rcgen marks it as critical only if the subject is empty.
+/// The extension with `address` as the only subject alternative name, marked as critical,
+/// as in the certificates of Ironic's agent. rcgen marks this extension as critical only
+/// if the subject is empty.
 fn only_name(address: IpAddr) -> CustomExtension {
     let octets = match address {
         IpAddr::V4(address) => address.octets().to_vec(),

@@ -1,4 +1,4 @@
-//! Decides how the agent stops serving when a command ends the boot.
+//! How the agent continues when a command has ended its service.
 
 use landfall_init::Ending;
 

@@ -191,8 +191,8 @@ fn busy(Busy(name): Busy) -> Refusal {
     }
 }
 
-/// A flow that contains `set_node_info` starts, and fails at that command, as
-/// with Ironic's agent.
+/// Replaces `set_node_info` in a flow by an error. So the flow starts and fails at this
+/// command, as with Ironic's agent.
 fn fail_set_node_info(tasks: &mut [FlowTask]) {
     for task in tasks {
         if let Ok(Command::SetNodeInfo { .. }) = task.command {

@@ -1,4 +1,5 @@
-//! Carries out commands. This module calls all later stages of the data flow.
+//! Carries out commands. This module calls the crates that change the disks, the firmware
+//! and the installed system.
 
 mod assisted_install;
 mod bootloader;

@@ -55,7 +55,8 @@ impl ImageInfo {
     /// validator in Ironic's agent (`_validate_image_info` in its extensions/standby.py).
     ///
     /// # Errors
-    /// If there is no id, no URL or no checksum, or if the checksum is malformed.
+    /// If there is no id, no URL or no checksum, or if the checksum or a proxy is not a
+    /// text.
     pub fn read(info: &Value) -> Result<Self> {
         let field = |key: &str| {
             let value = info.get(key);
@@ -108,7 +109,8 @@ impl ImageInfo {
             checksum,
             ..
         } = &self.checksum;
-        // As in Ironic's agent, a checksum counts as MD5 if it is not longer than one.
+        // As in Ironic's agent, a checksum that is not longer than an MD5 counts as an
+        // MD5.
         let md5_digits = Algorithm::Md5.hex_length();
         let is_md5 = |text: &String| !text.contains("://") && text.chars().count() <= md5_digits;
         match checksum {
@@ -203,8 +205,9 @@ fn given_checksum(info: &Value) -> Result<GivenChecksum> {
 }
 
 impl Access {
-    /// The value of the `Authorization` header. `own` is the user name and password from
-    /// this machine's settings for image servers.
+    /// The value of the `Authorization` header: that of `image_request_authorization`, or
+    /// else made from the user name and password in `image_info`, or else from `own`,
+    /// those in this machine's settings for image servers. `None` if there are none.
     ///
     /// # Errors
     /// If the credentials are malformed or incomplete.

@@ -28,9 +28,9 @@ pub struct Machine {
     pub client: reqwest::Client,
     /// The options from which `client` was built.
     pub http: HttpOptions,
-    /// The time since which the devices have their drivers.
+    /// Says when the devices that are present at boot have their drivers.
     pub devices_settled: DevicesSettled,
-    /// Receives what to do after the last command.
+    /// Sends to the server what to do after the last command.
     pub departure: watch::Sender<Option<Departure>>,
     /// The services of the live system, or `None` in our ramdisk.
     pub live: Option<LiveSystem>,

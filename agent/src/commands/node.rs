@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-/// Ironic's record of this machine, as a lookup or a command delivered it. The
-/// agent keeps it unchanged, and its methods read the only fields that the
-/// agent uses.
+/// Ironic's record of this machine, as a lookup or a command delivered it. The agent
+/// keeps the record unchanged. The methods read the fields that several commands use.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node(pub Value);
 

@@ -58,11 +58,12 @@ impl Request {
     /// Checks the outer form of a body.
     ///
     /// # Errors
-    /// 400 if the body is not JSON, has no name or no parameters, or if the name
-    /// has no dot.
+    /// 400 if the body has too many values, is not JSON, has no name or no parameters, or
+    /// if the name has no dot.
     pub fn parse(body: &[u8]) -> Result<Self, Refusal> {
-        // Every value except the first one follows one of these bytes. Such bytes within
-        // texts are counted too, but a conductor sends no texts with that many commas.
+        // In JSON, each element of an array and each member of an object follows one of
+        // these bytes. Such bytes within texts are counted too, but a conductor sends no
+        // texts with that many commas.
         let begins_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
         if body.iter().filter(begins_value).count() > VALUES {
             return Err(Refusal::bad_request(format!(
@@ -100,8 +101,9 @@ impl Request {
     /// because newer conductors add some.
     ///
     /// # Errors
-    /// 404 for an unknown extension. 400 for an unknown command, and for an image
-    /// that this agent does not install.
+    /// 404 for an unknown extension. 400 for an unknown command, for an invalid
+    /// `image_info` of `standby.prepare_image`, for a step or an image that this agent
+    /// does not support, and for a flow with an unknown command.
     pub fn command(self) -> Result<Parsed, Refusal> {
         let full = format!("{}.{}", self.extension, self.name);
         if !is_extension(&self.extension) {
@@ -182,8 +184,9 @@ fn is_extension(name: &str) -> bool {
     extensions.any(|(extension, _)| extension == name)
 }
 
-/// The tasks of a flow: a list of objects with commands as keys and parameters as
-/// values. Before the flow starts, only the names are checked.
+/// The tasks of a flow: a list of objects with commands as keys and parameters as values.
+/// Only a wrong name prevents the start of the flow. A command with wrong parameters
+/// fails when the flow reaches it.
 ///
 /// # Errors
 /// The outer error rejects the request: for an unknown command or a name without a dot.

@@ -71,7 +71,8 @@ impl Step {
         Self::ALL.iter().copied().find(|step| step.name() == name)
     }
 
-    /// How the step is offered to Ironic. Long, because it is the table of all steps.
+    /// How the step is offered to Ironic. The function is long, because it is the table
+    /// of all steps.
     fn offer(self) -> Offer {
         match self {
             Self::EraseDevices => Offer {
@@ -313,8 +314,9 @@ pub fn name(kind: StepKind, step: &Value) -> Result<&str> {
     })
 }
 
-/// The failure of a step in the form that Ironic receives. The text of an
-/// unexpected failure also names the step.
+/// The failure of a step in the form that Ironic receives. A failure without a specific
+/// class (`CommandExecutionError`, `TypeError`) gets the class of the operation, and a
+/// text that names the step.
 pub fn failed(kind: StepKind, name: &str, failure: Failure) -> Failure {
     match failure.class {
         Class::CommandExecutionError | Class::TypeError => Failure {

@@ -26,8 +26,8 @@ pub enum TemplateError {
 /// Fills in the fields. `{{` and `}}` stand for single braces.
 ///
 /// # Errors
-/// If the node does not have a field, or a field is malformed. The error names
-/// it.
+/// If a brace stands alone, if a field is malformed or is not in the node, or if its
+/// value is null, a list or an object. The error names the template or the field.
 pub fn fill(template: &str, node: &Value) -> Result<String, TemplateError> {
     let mut filled = String::new();
     let mut rest = template;

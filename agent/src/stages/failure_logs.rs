@@ -21,7 +21,8 @@ pub(super) async fn keep(state: &'static Path) {
 }
 
 impl Boot {
-    /// Adds to the hint where the logs can be downloaded, if they can.
+    /// Adds to the hint where the logs can be downloaded. Adds nothing if the agent
+    /// serves no status pages or this machine has no usable address.
     pub(super) fn with_address_of_logs(&self, mut failure: Failure) -> Failure {
         if let Some(url) = self.url_of_logs() {
             let hint = failure.hint.map(|hint| format!("{hint}; "));

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, watch};
 pub(super) type Tried = mpsc::UnboundedReceiver<FormArguments>;
 pub(super) type TryThem = mpsc::UnboundedSender<FormArguments>;
 
-/// The longest provisioning URL that the form shows.
+/// The longest provisioning URL of the boot that the form shows, in bytes.
 const LONGEST_URL: usize = 200;
 
 /// Offers the form on every console of the ramdisk. `plan` is the network of this boot.
@@ -91,7 +91,7 @@ fn without_user(url: &str) -> String {
     format!("{scheme}://{}", &rest[host..])
 }
 
-/// The NICs that the form offers: those of the hardware.
+/// The NICs that the form offers: those with a driver, so no bonds, bridges or VLANs.
 fn offered(status: &Status, network: &NetworkState) -> Vec<OfferedNic> {
     let nics = status.network.nics.iter();
     nics.filter(|nic| nic.driver.is_some())
@@ -129,8 +129,8 @@ pub(super) async fn stored(tried: &mut Tried) -> Result<()> {
     Ok(())
 }
 
-/// Replaces this process by a new agent with the same process number, so init does not
-/// notice a restart. Returns only if the kernel rejects this.
+/// Replaces this process by a new agent with the same process ID, so init does not notice
+/// a restart. Returns only if the kernel rejects this.
 pub(super) fn start_again() -> io::Error {
     Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))

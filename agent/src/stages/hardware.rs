@@ -37,7 +37,8 @@ pub(super) fn report_driver_faults(mut settled: DevicesSettled) {
             tokio::time::sleep(pause).await;
             let look = || Ok(driver_faults::all(&SystemPath::live()));
             for fault in commands::blocking(look).await.unwrap_or_default() {
-                // The network may be switching the card on at this moment.
+                // The network may be switching the NIC on at this moment, so the driver
+                // may still find its firmware.
                 if pause.is_zero() && fault.may_pass() {
                     continue;
                 }

@@ -125,7 +125,7 @@ impl Boot {
 
     /// If the operator wants the VLANs that switches announce: listens for LLDP data and
     /// creates these VLANs, because the inventory must include them. Returns the LLDP
-    /// data.
+    /// data; `None` if the operator does not want the VLANs.
     async fn make_vlans_by_lldp(&self) -> Option<lldp::Neighbours> {
         let params = &self.settings.params;
         let wanted = &params.enable_vlan_interfaces.value;
@@ -187,7 +187,7 @@ impl Boot {
     }
 }
 
-/// Removes the remaining collector with the most data from the list, and returns its
+/// Removes from the list the collector that usually has the most data, and returns its
 /// name. Never removes `default`, because Ironic needs it. Since 2026-06 Ironic accepts
 /// at most 16 MiB.
 fn leave_out_largest(collectors: &mut Vec<String>) -> Option<String> {
@@ -204,7 +204,8 @@ fn leave_out_largest(collectors: &mut Vec<String>) -> Option<String> {
     Some(collectors.remove(at))
 }
 
-/// Explains to the operator why the list of disks in Ironic is empty.
+/// Explains to the operator why the list of disks in Ironic is empty. `None` if the list
+/// has a disk.
 fn missing_disks() -> Option<String> {
     let root = SystemPath::live();
     let is_reported = |disk: &Disk| disk.traits.why_untouchable().is_none();

@@ -22,8 +22,9 @@ use tokio::time::{timeout, timeout_at};
 
 use super::Boot;
 
-/// When the agent checks whether a NIC without an address exists at all: a switch may
-/// need 30 s before it forwards packets, and DHCP another 30 s.
+/// How long the agent waits for an address of the NIC before it checks whether the NIC
+/// exists at all. A switch may need 30 s before it forwards packets, and DHCP may need 30
+/// s more.
 const NIC_LIMIT: Duration = Duration::from_secs(60);
 /// How long the boot waits for all targets: [`NIC_LIMIT`], and a login after it.
 const BOOT_LIMIT: Duration = Duration::from_secs(65);
@@ -39,7 +40,7 @@ impl Boot {
     /// agent reports this on the console and the boot continues, because the disk may
     /// not be the one to install. The agent retries for longer than the boot waits.
     ///
-    /// In a live system the initramfs or iscsid has done it.
+    /// In a live system the initramfs or iscsid has already logged in.
     pub(super) async fn log_in_to_boot_targets(&self) {
         if self.live.is_some() || WritePermission::by_boot().is_err() {
             return;
@@ -106,7 +107,8 @@ impl Boot {
         if let Some(session) = session {
             return Some(format!("the card of host{}", session.kernel.host));
         }
-        // Cards with an iSCSI function of its own show its address, and no NIC has it.
+        // The target may name the MAC address of a card's own iSCSI function. No NIC has
+        // this address, but the iSCSI host of the card shows it.
         let mac = target.nic.as_ref()?.mac;
         if self
             .network
@@ -273,7 +275,8 @@ fn begin_or_say_why(
     };
     match result {
         Ok(session) => {
-            // The earlier run may have ended before this. A second scan changes nothing.
+            // The earlier run of the agent may have ended before its scan. A second scan
+            // changes nothing.
             match session.scan() {
                 Ok(()) => report_disk(system, &session),
                 Err(error) => tracing::warn!("{way}: {error} -- {}", error.remedy()),

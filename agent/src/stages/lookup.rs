@@ -38,8 +38,8 @@ impl Boot {
         }
     }
 
-    /// Repeats the lookup until Ironic knows this machine. The settings in Ironic's
-    /// answer override those of the boot.
+    /// Repeats the lookup until Ironic knows this machine. Fails after the time limit of
+    /// the settings. The settings in Ironic's answer override those of the boot.
     pub(super) async fn look_up(
         &mut self,
         service: &Service,

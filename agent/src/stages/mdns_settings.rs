@@ -6,9 +6,9 @@ use landfall_boot_params::argument_value::ServiceUrls;
 
 use crate::mdns_question::https_only;
 
-/// Applies a setting of an mDNS answer and returns warnings. If the agent verifies
-/// servers, it ignores an inspection URL without TLS, because the inventory must not go
-/// to an unverified server.
+/// Applies a setting of an mDNS answer and returns warnings. If the agent accepts only
+/// https servers, it ignores an inspection URL without TLS, because the inventory must
+/// not go to an unverified server.
 pub(super) fn take(params: &mut BootParams, key: &str, value: &str) -> Vec<String> {
     let before = params.inspection_callback_url.clone();
     let mut warnings = params.apply_mdns(key, value);

@@ -19,7 +19,8 @@ use tokio::sync::mpsc;
 
 use super::{boot, form};
 
-/// How long the last lines may take to reach a slow console.
+/// How long the last lines may take to reach a slow console, and how long to reach the
+/// syslog server.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// `run`
@@ -106,9 +107,9 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     exit_code(outcome, home)
 }
 
-/// Turns the outcome of the boot into the exit code. In a live system, the agent ends
-/// the boot here if logind has not ended it. In a container it cannot do that, and
-/// reports an error.
+/// Turns the outcome of the boot into the exit code. If the outcome is `None` in the
+/// ramdisk, starts the agent again. In a live system, the agent ends the boot here if
+/// logind has not ended it. In a container it cannot do that, and reports an error.
 fn exit_code(outcome: Result<Option<Ending>>, home: Home) -> ExitCode {
     match (outcome, home) {
         (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),

@@ -45,7 +45,8 @@ pub(super) fn add_nics(args: &mut NetArgs, machine: &SystemPath) {
 }
 
 impl Boot {
-    /// Connects what the tables name. The boot goes on if a storage does not answer.
+    /// Connects the disks that the tables name. The boot continues if a storage does not
+    /// answer.
     pub(super) async fn connect_storage_networks(&self) {
         if self.live.is_some() {
             return;

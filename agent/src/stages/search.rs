@@ -63,8 +63,8 @@ impl Boot {
                 return None;
             }
         };
-        // Apply the settings of the mDNS answer here, not earlier: now the agent has
-        // reached a service.
+        // Apply the settings of the mDNS answer only now that the agent has reached the
+        // service of this answer.
         self.take_mdns(&found.settings);
         let settings = Arc::make_mut(&mut self.settings);
         if settings.params.api_url.value != Some(ServiceUrls::Urls(found.urls.clone()))

@@ -124,8 +124,8 @@ impl Boot {
         let outcome = tokio::select! {
             wanted = work.departure.wait_for(Option::is_some) => match wanted {
                 Ok(departure) => Ok(*departure),
-                // The only error is that the sender was dropped, and the dispatcher keeps
-                // one.
+                // An error would mean that all senders were dropped, but the dispatcher
+                // keeps a sender.
                 Err(_) => Err(Failure::other("the command dispatcher has ended unexpectedly")
                     .hint("report it as a bug of Landfall, with the log archive")),
             },

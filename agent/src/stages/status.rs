@@ -15,7 +15,8 @@ use tokio::sync::watch;
 
 use crate::api::{self, Listening};
 
-/// The global variables of UEFI (UEFI specification, section 3.3).
+/// The variable SecureBoot, one of the global variables of UEFI (UEFI specification,
+/// section 3.3).
 const SECURE_BOOT: &str =
     "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
 
@@ -68,7 +69,8 @@ async fn follow_network(
             status.network = now;
             status.host.name = name;
         });
-        // The senders live as long as the boot.
+        // The senders of `network` and `reach` live as long as the boot, so an error
+        // means that the boot has ended.
         let changed = tokio::select! {
             changed = network.changed() => changed,
             changed = reach.changed() => changed,

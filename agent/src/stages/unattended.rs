@@ -178,7 +178,7 @@ impl Boot {
     async fn stay_after(&self, failure: &Failure, webhook: &Webhook) -> ! {
         let say = || tracing::error!("{}", self.with_address_of_logs(failure.clone()));
         say();
-        // The report names the step that failed.
+        // Report before `begin_step`, because the report names the current step.
         webhook.failed(failure);
         begin_step("waiting for a reset: the installation has failed");
         if self.pages.is_some() {
@@ -305,7 +305,7 @@ mod tests {
 
     use super::*;
 
-    /// The installation goes on without reports, so the console must say why.
+    /// The installation continues without reports, so the console must say why.
     #[test]
     fn a_webhook_that_cannot_be_used_says_why() {
         let mut settings = Settings::from_sources(

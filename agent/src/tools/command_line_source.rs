@@ -16,8 +16,8 @@ pub struct CommandLineSource {
 }
 
 impl CommandLineSource {
-    /// The settings in these arguments. If `--cmdline` is given, no settings are read
-    /// from this machine. Fails if the running kernel's command line cannot be read.
+    /// The settings of this boot, or only those in the given text if `--cmdline` is
+    /// given. Fails if the running kernel's command line cannot be read.
     pub fn settings(&self) -> Result<Settings> {
         match &self.cmdline {
             Some(text) => Ok(Settings::from_sources(

@@ -1,5 +1,5 @@
 //! The names that the NICs will have in the installed system, for this machine or a
-//! captured one. All sub-commands use these names.
+//! captured one. The sub-commands print these names.
 
 use std::collections::BTreeMap;
 

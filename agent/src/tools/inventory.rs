@@ -113,8 +113,9 @@ fn scheme(name: &str) -> std::result::Result<Scheme, String> {
         .ok_or_else(|| "expected v238 to v257, latest, or rhel-8.0 to rhel-10.1".to_owned())
 }
 
-/// Adds the other names of each NIC. They are only for the reader of the output: Ironic
-/// does not use them. For a NIC without a predictable name, both names are the kernel's.
+/// Adds the kernel's name and the alternative names of each NIC. They are only for the
+/// reader of the output: Ironic does not use them. For a NIC without a predictable name,
+/// `name` and `kernel_name` are equal.
 fn add_other_names(document: &mut Value, names: &BTreeMap<String, InterfaceName>) {
     let interfaces = document["interfaces"].as_array_mut();
     for nic in interfaces.into_iter().flatten() {
@@ -124,8 +125,8 @@ fn add_other_names(document: &mut Value, names: &BTreeMap<String, InterfaceName>
     }
 }
 
-/// Adds the properties that udev would set, for each disk and for each block device
-/// that is not a disk.
+/// Adds the properties that udev would set, for each disk and for each block device that
+/// the inventory does not report as a disk. Also adds the reason why it does not.
 fn add_block_devices(document: &mut Value, root: &SystemPath) {
     let mut others = Vec::new();
     for device in disks::devices(root) {

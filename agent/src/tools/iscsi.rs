@@ -27,7 +27,7 @@ pub struct Arguments {
     log_in: bool,
 }
 
-/// Prints a line for each target, and tries each login if that is asked for.
+/// Prints a line for each target. With `--log-in`, also tries each login.
 ///
 /// # Errors
 /// If the directory cannot be read, if there is no table, or if a login fails.

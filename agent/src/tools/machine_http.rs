@@ -11,7 +11,8 @@ use landfall_settings::Settings;
 
 use crate::http_options::http_options;
 
-/// `cafile` names the authorities to trust instead of all others.
+/// The HTTP options of this machine. `cafile`, if given, overrides the CA file in the
+/// settings and in `SSL_CERT_FILE`.
 ///
 /// # Errors
 /// If the running kernel's command line cannot be read, or names a client's
@@ -31,7 +32,9 @@ pub fn of_this_machine(cafile: Option<PathBuf>) -> Result<HttpOptions> {
     Ok(options)
 }
 
-/// Reads the environment variables as curl and similar programs do.
+/// Reads the variables that most programs use for proxies. A name in lower case takes
+/// precedence over the same name in upper case. `all_proxy` applies to a scheme without
+/// its own proxy.
 fn proxies(variable: impl Fn(&str) -> Option<String>) -> Proxies {
     let either = |name: &str| {
         variable(name)

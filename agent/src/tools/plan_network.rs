@@ -58,7 +58,8 @@ pub struct Arguments {
 
 impl Arguments {
     /// The /sys from which to read the firmware's network tables (iBFT, NBFT). With
-    /// `--cmdline` no table is read unless `--sysfs` is given.
+    /// `--cmdline` no table is read unless `--sysfs` is given. `None` also if the
+    /// directory of `--sysfs` cannot be opened.
     fn tables(&self) -> Option<SystemPath> {
         match &self.sysfs {
             Some(directory) => SystemPath::captured(directory).ok(),
@@ -183,7 +184,7 @@ fn of_network_data(file: &Path) -> Result<Document> {
     Ok(NetworkPlan::from_network_data(&text).map_err(|error| error.lines()))
 }
 
-/// Reads these files. From a directory it reads the files that NetworkManager would read.
+/// Reads these files, and from each directory the files `*.nmconnection`.
 fn of_keyfiles(paths: &[PathBuf]) -> Result<Document> {
     let mut files = Vec::new();
     for path in paths {
@@ -215,7 +216,7 @@ fn read(file: &Path, largest: usize) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Creates the directory and the files. Only root can access the files, because
+/// Creates the directory and the files. Only the owner can access the files, because
 /// NetworkManager rejects files that other users can read.
 fn write_keyfiles(plan: &NetworkPlan, directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(|error| of_path("create", directory, &error))?;

@@ -53,8 +53,8 @@ type Device = Map<String, Value>;
 /// Prints the chosen disk, or all disks that match.
 ///
 /// # Errors
-/// If the file or the hints are not JSON, the hints cannot be used, or no disk
-/// matches them.
+/// If the file cannot be read, if the file or the hints are not JSON, if the hints cannot
+/// be used, or if no disk matches them.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let devices = read_devices(arguments)?;
     let chosen = choose(&devices, &arguments.hints, arguments.all)?;
@@ -116,7 +116,8 @@ fn json_answer(chosen: &Chosen, all: bool) -> Value {
     }
 }
 
-/// Parses the hints; `None` if there are no hints.
+/// Parses the hints; `None` if there are no hints. The outer error says that the text is
+/// not JSON, the inner error that the hints cannot be used.
 fn read_hints(text: &str) -> Result<std::result::Result<Option<RootDeviceHints>, HintError>> {
     let unreadable = |error| unreadable("the hints", &error);
     let value: Value = serde_json::from_str(text).map_err(unreadable)?;

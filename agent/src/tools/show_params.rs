@@ -67,7 +67,8 @@ impl Arguments {
         ))
     }
 
-    /// As at boot, the file has an effect only with virtual media.
+    /// The content of the file of `--parameters`, as if it were on a medium. As at boot,
+    /// the file has an effect only with virtual media; otherwise the result is a warning.
     fn media(&self, is_virtual_media: bool) -> Result<Media> {
         let Some(path) = &self.parameters else {
             return Ok(Media::default());

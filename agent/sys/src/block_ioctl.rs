@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 mod raw {
-    // The BLK* requests of <linux/fs.h> are in the group 0x12.
+    // The BLK* requests of <linux/fs.h> have the ioctl type 0x12.
     nix::ioctl_read!(blkgetsize64, 0x12, 114, u64);
     nix::ioctl_read_bad!(blksszget, 0x1268, std::ffi::c_int);
     nix::ioctl_none_bad!(blkrrpart, 0x125f);
@@ -25,7 +25,7 @@ pub fn size_bytes(device: &File) -> io::Result<u64> {
     Ok(size)
 }
 
-/// The logical sector size in bytes: 512 or 4096.
+/// The logical sector size in bytes, usually 512 or 4096.
 ///
 /// # Errors
 /// If the file is not a block device.

@@ -1,5 +1,5 @@
-//! Adds partitions to a disk in the kernel, without a partition table on the
-//! disk.
+//! Adds partitions of a disk to the kernel and removes them, without a partition table on
+//! the disk.
 
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::fs::File;

@@ -103,7 +103,8 @@ fn set_limit(resource: Resource, limit: u64) -> nix::Result<()> {
     setrlimit(resource, limit, limit)
 }
 
-/// No later program can get a capability from its file.
+/// Empties the capability bounding set, so that a program that is executed later gets no
+/// capability from its file.
 fn drop_bounding_set() -> nix::Result<()> {
     for capability in 0_u64.. {
         // SAFETY: takes numbers only.
@@ -118,7 +119,7 @@ fn drop_bounding_set() -> nix::Result<()> {
     Ok(())
 }
 
-/// In this order: only root may change its groups.
+/// Changes the groups before the user, because only root may change its groups.
 fn drop_to_nobody() -> nix::Result<()> {
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
     setgroups(&[])?;
@@ -126,7 +127,7 @@ fn drop_to_nobody() -> nix::Result<()> {
     setresuid(user, user, user)
 }
 
-/// Gives up the capabilities that a process without root may have, too.
+/// Gives up all capabilities, because a process without root may have some, too.
 fn drop_capabilities() -> nix::Result<()> {
     /// `_LINUX_CAPABILITY_VERSION_3` of <linux/capability.h>.
     const VERSION: u32 = 0x2008_0522;
@@ -141,7 +142,8 @@ fn drop_capabilities() -> nix::Result<()> {
     Errno::result(result).map(drop)
 }
 
-/// Denies opening files and, from ABI 4 on, ports. Debian 12's kernel has ABI 2.
+/// Denies opening files. Also denies TCP ports from version 4 of the Landlock ABI on, and
+/// signals and abstract sockets from version 6 on. Debian 12's kernel has ABI 2.
 fn deny_files() -> Result<(), String> {
     // The crate skips the rights that the kernel does not support.
     const NEWEST: ABI = ABI::V6;
@@ -158,7 +160,7 @@ fn deny_files() -> Result<(), String> {
     }
 }
 
-/// From here on, any other system call ends the process.
+/// From here on, a system call that [`system_calls`] does not allow ends the process.
 fn allow_few_system_calls() -> Result<(), String> {
     let filter = system_calls::filter().map_err(text)?;
     seccompiler::apply_filter(&filter).map_err(text)

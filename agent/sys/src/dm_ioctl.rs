@@ -30,8 +30,8 @@ pub struct Request {
     data: [u8; 7],
 }
 
-/// Removes the device with this number. The devices below it are then no longer in use
-/// and keep their data. `control` is `/dev/mapper/control`.
+/// Removes the device with this number. It then no longer uses the devices below it,
+/// which keep their data. `control` is `/dev/mapper/control`.
 ///
 /// # Errors
 /// `EBUSY` while a program has it open, `ENXIO` if there is no such device.

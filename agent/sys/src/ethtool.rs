@@ -1,6 +1,6 @@
-//! Requests data that only a NIC's driver has: the permanent address and the
-//! abilities of the port. Uses the requests of <linux/ethtool.h> through
-//! `SIOCETHTOOL`.
+//! Reads data that only a NIC's driver has, the permanent address and the abilities of
+//! the port, and sets the speed of the link. Uses the requests of <linux/ethtool.h>
+//! through `SIOCETHTOOL`.
 
 use std::io;
 use std::mem;
@@ -50,7 +50,8 @@ struct LinkSettingsRequest {
 /// The current state and the abilities of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkSettings {
-    /// In Mbit/s; `None` if the link is down.
+    /// In Mbit/s; `None` if the driver does not know it, for example because the link is
+    /// down.
     pub speed: Option<u32>,
     /// The supported modes: bit numbers of `enum ethtool_link_mode_bit_indices`.
     pub supported: Vec<usize>,

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
 
-/// The addresses of each interface with their prefix lengths, in the kernel's
-/// order. Empty if the kernel returns an error.
+/// Returns the IPv4 and IPv6 addresses of each interface, with their prefix lengths in
+/// bits (0 if the kernel gives no netmask). The key is the name of the interface. The
+/// addresses of an interface are in the kernel's order. Empty if getifaddrs(3) fails.
 pub fn interface_addresses() -> BTreeMap<String, Vec<(IpAddr, u32)>> {
     let mut found: BTreeMap<String, Vec<(IpAddr, u32)>> = BTreeMap::new();
     for entry in getifaddrs().into_iter().flatten() {

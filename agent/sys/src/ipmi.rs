@@ -71,7 +71,8 @@ pub struct Ipmi {
 }
 
 impl Ipmi {
-    /// Opens the first IPMI device. Returns `None` if this machine has none.
+    /// Opens the first of the IPMI devices that this process can open. Returns `None` if
+    /// there is no such device.
     pub fn open() -> Option<Self> {
         let device = DEVICES
             .iter()
@@ -83,8 +84,8 @@ impl Ipmi {
     /// is the completion code.
     ///
     /// # Errors
-    /// `TimedOut` if the BMC does not answer within `limit`, otherwise the kernel's
-    /// error.
+    /// `TimedOut` if the BMC does not answer within `limit`. `Other` if `data` is longer
+    /// than 65535 bytes. Otherwise the kernel's error.
     pub fn ask(
         &mut self,
         net_function: u8,
@@ -190,7 +191,8 @@ impl Ipmi {
 mod tests {
     use super::*;
 
-    /// poll(2) is never restarted after a signal, whatever the handler's flags are.
+    /// poll(2) fails with EINTR after a signal even if the handler has SA_RESTART, so the
+    /// code must call it again.
     #[test]
     fn a_signal_does_not_end_the_wait() {
         use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -222,7 +224,7 @@ mod tests {
             ipmi.receive(until).unwrap_err()
         });
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        // poll takes whole milliseconds.
+        // poll(2) counts in whole milliseconds, so the wait may end up to 1 ms early.
         assert!(Instant::now() + Duration::from_millis(1) >= until);
     }
 

@@ -12,8 +12,9 @@ use nix::libc;
 /// running kernel checks the new kernel's signature if its policy requires this.
 ///
 /// # Errors
-/// If the kernel rejects the call: `EPERM` if the kernel is locked down, `ENOSYS` if
-/// it was built without CONFIG_KEXEC_FILE.
+/// If the kernel rejects the call: `EPERM` if the process lacks CAP_SYS_BOOT, or if the
+/// kernel is locked down and the new kernel is not signed; `ENOSYS` if the running kernel
+/// was built without CONFIG_KEXEC_FILE.
 pub fn load(kernel: &File, initrd: &File, command_line: &CStr) -> io::Result<()> {
     let length = command_line.to_bytes_with_nul().len();
     // SAFETY: both descriptors are open and the text lives for the whole call. As
@@ -36,8 +37,7 @@ pub fn load(kernel: &File, initrd: &File, command_line: &CStr) -> io::Result<()>
 mod tests {
     use super::*;
 
-    /// Neither file is a kernel, so the test loads nothing even if it has the
-    /// privilege.
+    /// Neither file is a kernel, so the test loads nothing, even if it may load kernels.
     #[test]
     fn empty_files_are_no_kernel() {
         let (kernel, initrd) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());

@@ -1,5 +1,5 @@
-//! Thin safe wrappers for system calls and processor instructions: `unsafe` is only in
-//! this crate.
+//! Thin safe wrappers for system calls and processor instructions. No other crate of this
+//! repository contains `unsafe` code.
 //!
 //! This crate uses no other crate of the agent. A few modules without `unsafe` are here
 //! because several crates need them: readers of /sys and /proc, state files, dates,

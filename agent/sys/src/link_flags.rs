@@ -56,7 +56,7 @@ fn take_down(interface: &CStr) -> io::Result<()> {
     unsafe { raw::get_flags(any.as_raw_fd(), &raw mut request) }?;
     // SAFETY: the kernel has just written the flags.
     let flags = unsafe { request.ifr_ifru.ifru_flags };
-    // The cast is lossless: IFF_UP is one of the low bits of a short.
+    // The cast is lossless, because IFF_UP is 1.
     request.ifr_ifru.ifru_flags = flags & !(libc::IFF_UP as c_short);
     // SAFETY: the request is valid for the whole call, which only reads it.
     unsafe { raw::set_flags(any.as_raw_fd(), &raw const request) }?;

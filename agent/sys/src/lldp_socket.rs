@@ -26,8 +26,8 @@ pub enum Filter {
     /// groups wrongly while a link comes up.
     Promiscuous,
     /// Frames to the group address of the nearest bridge (IEEE 802.1AB 7.1), which
-    /// switches use. For a socket that stays open while other programs use the
-    /// network.
+    /// switches use. This filter is for a socket that stays open while other programs use
+    /// the network, because it does not make the NIC pass on foreign frames.
     NearestBridge,
 }
 
@@ -37,8 +37,8 @@ impl LldpSocket {
     /// Opens a socket for the LLDP frames of these interfaces.
     ///
     /// # Errors
-    /// If the kernel has no packet sockets. An interface that has disappeared is
-    /// skipped.
+    /// If the kernel has no packet sockets, or if the process does not have
+    /// `CAP_NET_RAW`. An interface that has disappeared is skipped.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -60,8 +60,8 @@ impl LldpSocket {
                     request.mr_address[..NEAREST_BRIDGE.len()].copy_from_slice(&NEAREST_BRIDGE);
                 }
             }
-            // SAFETY: `request` outlives the call and has the given length. A
-            // failure means that the interface has disappeared, see above.
+            // SAFETY: `request` outlives the call and has the given length. A failure
+            // means that the interface has disappeared, so it is skipped.
             unsafe {
                 libc::setsockopt(
                     fd.as_raw_fd(),
@@ -80,9 +80,10 @@ impl LldpSocket {
         Ok(Self { fd })
     }
 
-    /// Waits for the next frame and puts it into `buffer`. Returns the index of its
-    /// interface and its length. Truncates a frame that is longer than the buffer.
-    /// Skips frames that this host sends.
+    /// Waits for the next frame and stores its payload in `buffer`. Returns the index of
+    /// the interface that received the frame, and the length of the payload in bytes.
+    /// Truncates a payload that is longer than the buffer. Skips frames that this host
+    /// sends.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<(u32, usize)> {
         loop {
             let (address, length) = self

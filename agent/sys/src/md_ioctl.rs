@@ -10,19 +10,20 @@ mod raw {
     // <linux/raid/md_u.h>: the group is MD_MAJOR, 9.
     nix::ioctl_write_ptr!(add_new_disk, 9, 0x21, DiskInfo);
     nix::ioctl_write_ptr!(set_array_info, 9, 0x23, ArrayInfo);
-    // The number of this request contains the size of `mdu_param_t`, 12 bytes, but the
-    // kernel reads no argument.
+    // RUN_ARRAY is _IOW(MD_MAJOR, 0x30, mdu_param_t). The request number contains the
+    // size of `mdu_param_t`, 12 bytes, but the kernel does not read the argument.
     nix::ioctl_none_bad!(run_array, 0x400c_0930);
     // STOP_ARRAY is _IO(MD_MAJOR, 0x32).
     nix::ioctl_none_bad!(stop_array, 0x0932);
 }
 
-/// `mdu_array_info_t`: 18 numbers of 32 bits. The first three are the version, the others
-/// are zero for an array whose members have superblocks.
+/// `mdu_array_info_t`: 18 numbers of 32 bits. The first three are the metadata version.
+/// The other numbers are zero for an array whose members have superblocks.
 #[repr(C)]
 pub struct ArrayInfo([c_int; 18]);
 
-/// `mdu_disk_info_t`. The kernel reads number and role from the superblock.
+/// `mdu_disk_info_t`. `number` and `role` are zero, because the kernel reads them from
+/// the superblock.
 #[repr(C)]
 pub struct DiskInfo {
     number: c_int,
@@ -33,12 +34,12 @@ pub struct DiskInfo {
 }
 
 /// Starts an array whose members have superblocks of version 1.`minor_version`. `array`
-/// is a device that is no array yet, open for writing. `members` are the device numbers
-/// of the members, major and minor.
+/// is an md device without an array, open for writing. `members` are the major and minor
+/// device numbers of the members.
 ///
 /// # Errors
-/// If the kernel rejects a member, or cannot start the array. The device may then have
-/// members; [`stop_array`] frees them.
+/// If the kernel rejects a member, or cannot start the array. The device may then hold
+/// some members; [`stop_array`] releases them.
 pub fn start_array(array: &File, minor_version: u8, members: &[(u64, u64)]) -> io::Result<()> {
     let mut info = ArrayInfo([0; 18]);
     info.0[0] = 1;

@@ -6,8 +6,8 @@ use std::path::Path;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 
-/// Gives this thread, and the threads that it starts later, a private mount
-/// namespace. No other process sees what they mount.
+/// Gives this thread, and the threads and processes that it starts later, a private mount
+/// namespace. Nobody outside of this namespace sees what they mount.
 pub fn see_mounts_alone() -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let nothing = None::<&str>;

@@ -30,8 +30,7 @@ pub struct PassThrough {
     result: u32,
 }
 
-/// A command to the controller, either without data or with data from the
-/// controller.
+/// An admin command that transfers no data, or data from the controller to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdminCommand {
     pub opcode: u8,
@@ -43,7 +42,7 @@ pub struct AdminCommand {
     pub timeout: Duration,
 }
 
-/// The number of the namespace that this block device represents.
+/// The ID (NSID) of the namespace that this block device represents.
 ///
 /// # Errors
 /// If the device is not an NVMe namespace.
@@ -54,11 +53,12 @@ pub fn namespace(device: &File) -> io::Result<u32> {
     u32::try_from(number).map_err(io::Error::other)
 }
 
-/// Executes a command. Stores data from the controller in `data`.
+/// Executes a command. Stores the data from the controller in `data`, which is empty for
+/// a command without data.
 ///
 /// # Errors
-/// If the kernel reports an error, or the controller rejects the command; the
-/// error has the controller's status.
+/// If the kernel reports an error, or the controller rejects the command. In the second
+/// case the text of the error contains the controller's status.
 pub fn admin(device: &File, command: &AdminCommand, data: &mut [u8]) -> io::Result<()> {
     let mut request = PassThrough {
         opcode: command.opcode,

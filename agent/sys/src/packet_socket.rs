@@ -31,7 +31,8 @@ impl PacketSocket {
     /// Opens a socket for packets that arrive on `interface` for this UDP port.
     ///
     /// # Errors
-    /// If the interface has disappeared, or the kernel has no packet sockets.
+    /// If the interface has disappeared, if the kernel has no packet sockets, or if the
+    /// process lacks CAP_NET_RAW.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -165,9 +166,9 @@ fn attach_filter(fd: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
     check(result)
 }
 
-/// A classic BPF program that accepts UDP packets to this port, except later
-/// fragments. Without it the kernel would also copy every packet of an image
-/// download to this socket.
+/// A classic BPF program that accepts UDP packets to this port. It rejects all fragments
+/// except the first one, because only that one contains the port. Without this filter the
+/// kernel would also copy every packet of an image download to this socket.
 fn udp_port_filter(port: u16) -> [libc::sock_filter; 9] {
     use libc::{
         BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,

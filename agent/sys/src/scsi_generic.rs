@@ -11,7 +11,7 @@ use std::time::Duration;
 const NO_DATA: i32 = -1;
 const TO_DEVICE: i32 = -2;
 const FROM_DEVICE: i32 = -3;
-/// In bytes: the same size of sense data as udev's tools use.
+/// The size of the buffer for sense data in bytes. udev's tools use the same size.
 const SENSE_LENGTH: usize = 32;
 
 mod raw {
@@ -79,8 +79,9 @@ pub enum Data<'a> {
 /// Sends a command and waits for its result.
 ///
 /// # Errors
-/// If the kernel reports an error: `ENOTTY` or `EINVAL` for devices that accept
-/// no SCSI commands, `EPERM` without privileges.
+/// If the kernel reports an error: `ENOTTY` or `EINVAL` for devices that accept no SCSI
+/// commands, `EPERM` without privileges. `InvalidInput` if the command is longer than 255
+/// bytes. A command that the device rejects is not an error here: see [`Reply::is_good`].
 pub fn send(device: &File, command: &[u8], data: Data<'_>, timeout: Duration) -> io::Result<Reply> {
     // The kernel's structure has a mutable pointer for both directions. If the data go
     // to the device, the kernel only reads them, so the cast from a shared slice is

@@ -13,7 +13,8 @@ mod raw {
     nix::ioctl_write_ptr_bad!(set_mode, nix::libc::TCSETS2, nix::libc::termios2);
 }
 
-/// Sets 8 bits without parity at this speed in bit/s, without a wait for a carrier.
+/// Sets the serial line to `speed` in bit/s with 8 data bits, no parity and 1 stop bit.
+/// Programs do not wait for a carrier on this line.
 ///
 /// # Errors
 /// If the file is no terminal.
@@ -21,7 +22,8 @@ pub fn set_serial_speed(terminal: &File, speed: u32) -> io::Result<()> {
     let mut mode = mode(terminal)?;
     let cleared = libc::CBAUD | libc::CIBAUD | libc::CSIZE | libc::PARENB | libc::CSTOPB;
     mode.c_cflag &= !cleared;
-    // The numeric fields hold the speed. The input has the same speed (CIBAUD is 0).
+    // BOTHER: the speed is in `c_ispeed` and `c_ospeed`. CIBAUD is 0: the input has the
+    // speed of the output.
     mode.c_cflag |= libc::BOTHER | libc::CS8 | libc::CLOCAL | libc::CREAD;
     (mode.c_ispeed, mode.c_ospeed) = (speed, speed);
     // SAFETY: the mode is valid for the whole call, which only reads it.
@@ -45,7 +47,7 @@ mod tests {
     fn a_terminal_gets_its_speed() {
         let pty = nix::pty::openpty(None, None).unwrap();
         let terminal = File::from(pty.slave);
-        // The last one has no number in termios(3).
+        // termios(3) has no constant for the last speed.
         for speed in [57_600, 115_200, 250_000] {
             set_serial_speed(&terminal, speed).unwrap();
             let mode = mode(&terminal).unwrap();

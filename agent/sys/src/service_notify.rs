@@ -22,7 +22,8 @@ impl ServiceNotify {
     /// Connects to the service manager. Returns `None` if NOTIFY_SOCKET is not set.
     ///
     /// # Errors
-    /// If the socket of the service manager is unusable.
+    /// If NOTIFY_SOCKET is not a valid address of a Unix socket, or if the process cannot
+    /// create a socket. Whether the service manager listens is not checked.
     pub fn from_environment() -> io::Result<Option<Self>> {
         match std::env::var_os("NOTIFY_SOCKET") {
             Some(path) => Self::to(&path).map(Some),

@@ -1,10 +1,10 @@
 //! The compression functions of SHA-2 for x86-64 processors without SHA instructions.
 //!
-//! For SHA-256 these are Intel servers from Haswell (2013) to Cascade Lake, for SHA-384
-//! and SHA-512 all x86-64 servers. They have AVX2 and BMI2, and OpenSSL uses both there.
-//! The Rust libraries do not: `sha2` has no such code for SHA-256, and `ring` disables
-//! the AVX2 code in its assembly (`$avx = 1` in its sha512-x86_64.pl, which says that
-//! this costs 13 to 16 %).
+//! These are the Intel servers from Haswell (2013) to Cascade Lake for SHA-256, and all
+//! x86-64 servers for SHA-384 and SHA-512. These processors have AVX2 and BMI2, and
+//! OpenSSL uses both instruction sets on them. The Rust libraries do not: `sha2` has no
+//! AVX2 code for SHA-256, and `ring` disables the AVX2 code in its assembly (`$avx = 1`
+//! in its sha512-x86_64.pl, which says that this costs 13 to 16 %).
 //!
 //! Both functions have the same structure. The message schedule of two consecutive
 //! blocks is computed in the two halves of the 256-bit registers, between the rounds of
@@ -14,8 +14,9 @@ use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::{__m128i, __m256i, _mm_loadu_si128, _mm256_storeu_si256};
 use std::ptr;
 
-/// One round (FIPS 180-4, 6.2.2 and 6.4.2). It changes only `d` and `h`. The next round
-/// gets the eight variables in another order.
+/// One round (FIPS 180-4, 6.2.2 and 6.4.2). It changes only `d` and `h`. The standard
+/// moves each value to the next variable after a round. Here the caller passes the
+/// variables to the next round in rotated order instead.
 ///
 /// `b ^ c` is the `a ^ b` of the previous round, so the compiler computes it once.
 macro_rules! round {
@@ -51,20 +52,20 @@ impl Avx2 {
         has_all.then_some(Self(()))
     }
 
-    /// Adds blocks to the state of SHA-224 or SHA-256.
+    /// Updates the state of SHA-224 or SHA-256 with these blocks.
     pub fn compress256(self, state: &mut [u32; 8], blocks: &[[u8; 64]]) {
         // SAFETY: a value of this type proves that the processor has the instructions.
         unsafe { sha256::compress(state, blocks) }
     }
 
-    /// Adds blocks to the state of SHA-384 or SHA-512.
+    /// Updates the state of SHA-384 or SHA-512 with these blocks.
     pub fn compress512(self, state: &mut [u64; 8], blocks: &[[u8; 128]]) {
         // SAFETY: as in compress256.
         unsafe { sha512::compress(state, blocks) }
     }
 }
 
-/// Arrays of integers: no byte of them is padding, and any bytes are a value.
+/// Arrays of integers: they have no padding, and every bit pattern is a valid value.
 trait Integers {}
 
 impl Integers for [u8; 16] {}
@@ -87,7 +88,7 @@ fn load<T: Integers>(from: &T) -> __m128i {
 fn store<T: Integers>(to: &mut T, value: __m256i) {
     const { assert!(size_of::<T>() == 32) };
     // SAFETY: the reference is valid for the 32 bytes that this writes. They need no
-    // alignment, and any bytes are a T.
+    // alignment, and every bit pattern is a valid T.
     unsafe { _mm256_storeu_si256(ptr::from_mut(to).cast(), value) }
 }
 

@@ -35,7 +35,7 @@ impl StateFile {
     /// The content that was stored last, or `None` if there is none.
     ///
     /// # Errors
-    /// If the file exists but cannot be read, or is larger than any real state.
+    /// If the file exists but cannot be read, or is larger than 256 MiB.
     pub fn load(&self) -> io::Result<Option<Vec<u8>>> {
         let Some(path) = &self.0 else {
             return Ok(None);

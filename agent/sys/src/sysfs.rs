@@ -1,7 +1,8 @@
 //! Reads attributes of /sys and /proc: small files with one value each.
 //!
-//! A missing attribute and an unreadable attribute give the same result. Callers cannot
-//! use the difference: some drivers omit an attribute, others fail its read with EIO.
+//! A missing attribute and an unreadable attribute give the same result. The difference
+//! says nothing to a caller: some drivers omit an attribute, others fail its read with
+//! EIO.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -28,8 +29,8 @@ pub fn bytes(path: &SystemPath) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// The content without line ends and NULs at its end. Padding with spaces stays,
-/// because some callers need it.
+/// The content without trailing line feeds and NULs. Padding with spaces stays, because
+/// some callers need it.
 pub fn padded_text(path: &SystemPath) -> Option<String> {
     let content = bytes(path)?;
     let content = String::from_utf8_lossy(&content);
@@ -61,7 +62,7 @@ pub fn device_number(device: &SystemPath) -> Option<u64> {
 
 /// The size of a block device in bytes. `device` is its directory in /sys/block.
 pub fn block_size(device: &SystemPath) -> Option<u64> {
-    /// In bytes, whatever the disk's sector size is.
+    /// The unit of `size` in bytes. It does not depend on the disk's sector size.
     const UNIT: u64 = 512;
     number::<u64>(&device.join("size"))?.checked_mul(UNIT)
 }

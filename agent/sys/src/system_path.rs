@@ -11,11 +11,11 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// The number of links that the kernel follows (`MAXSYMLINKS` of linux/namei.h).
+/// The maximum number of links in a path (`MAXSYMLINKS` of linux/namei.h).
 const LINK_LIMIT: usize = 40;
 
-/// An absolute path as the inspected machine sees it, wherever a captured tree is
-/// stored.
+/// An absolute path as the inspected machine sees it, without the directory that holds a
+/// captured tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemPath {
     /// The directory that holds a captured tree, or `None` on the running machine.
@@ -103,7 +103,8 @@ impl SystemPath {
     }
 
     /// The path to open for this file. It contains no link that could lead out of a
-    /// captured tree. The file need not exist.
+    /// captured tree. The file need not exist. `None` if the path contains too many
+    /// links.
     pub fn on_disk(&self) -> Option<PathBuf> {
         let Some(root) = &self.captured else {
             return Some(self.path.clone());
@@ -124,7 +125,7 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Follows every link with `root` in the place of `/`. Returns `None` if there are
+/// Follows every link in `path`, and treats `root` as `/`. Returns `None` if there are
 /// too many links.
 fn resolve(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut resolved = PathBuf::from("/");

@@ -1,9 +1,8 @@
 //! Receives the kernel's messages about devices that are added, changed or removed.
 //!
 //! The socket is a `NETLINK_KOBJECT_UEVENT` socket in multicast group 1, to which the
-//! kernel sends. (Group 2 belongs to udevd, which does not run here.)
-//! `kobject_uevent_env()` in linux/lib/kobject_uevent.c defines the format of a
-//! message.
+//! kernel sends. (Group 2 belongs to udevd, which does not run in the ramdisk.)
+//! `kobject_uevent_env()` in linux/lib/kobject_uevent.c defines the format of a message.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,8 +15,9 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 
-/// In bytes: at least `UEVENT_BUFFER_SIZE` (2048) for the variables, plus a header
-/// `ACTION@DEVPATH` whose path is at most `PATH_MAX` (4096).
+/// The size of the buffer for a message in bytes: at least `UEVENT_BUFFER_SIZE` (2048)
+/// for the variables, plus a header `ACTION@DEVPATH` whose path is at most `PATH_MAX`
+/// (4096).
 const MESSAGE_LIMIT: usize = 8192;
 /// `UEVENT_NUM_ENVP` in linux/include/linux/kobject.h.
 const PROPERTY_LIMIT: usize = 64;
@@ -104,8 +104,8 @@ impl UeventSocket {
                 Err(Errno::ENOBUFS) => return Ok(Some(Received::Lost)),
                 Err(error) => return Err(error.into()),
             };
-            // Port 0 is the kernel. Any other sender is a privileged program that
-            // sends such messages itself.
+            // Port 0 is the kernel. Messages from other ports are ignored: privileged
+            // programs can send messages to this group too.
             if sender.is_none_or(|sender| sender.pid() != 0) {
                 continue;
             }

@@ -47,7 +47,7 @@ pub struct CivilTime {
 /// Sets the kernel's clock.
 ///
 /// # Errors
-/// `EPERM` if the process lacks the privilege, `EINVAL` for a time before 1970.
+/// `EPERM` if the process lacks the privilege, `InvalidInput` for a time before 1970.
 pub fn set_system_clock(time: SystemTime) -> io::Result<()> {
     let since: Duration = time
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -12,7 +12,7 @@ use nix::libc;
 /// The SELinux label of a file.
 pub const SELINUX: &CStr = c"security.selinux";
 
-/// The size of the buffer in bytes. Linux allows 64 KiB (xattr(7)), but labels are
+/// The maximum length of a value in bytes. Linux allows 64 KiB (xattr(7)), but labels are
 /// far shorter.
 const LIMIT: usize = 4096;
 
@@ -20,7 +20,8 @@ const LIMIT: usize = 4096;
 /// if the file system does not support attributes.
 ///
 /// # Errors
-/// If getxattr(2) fails with any other error.
+/// If getxattr(2) fails with any other error: `ERANGE` if the value is longer than 4096
+/// bytes.
 pub fn get(path: &Path, name: &CStr) -> io::Result<Option<Vec<u8>>> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut value = vec![0u8; LIMIT];

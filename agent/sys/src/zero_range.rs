@@ -21,8 +21,8 @@ pub fn punch_zeros(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     let signed = |value: u64| i64::try_from(value).map_err(io::Error::other);
     match fallocate(file, flags, signed(offset)?, signed(len)?) {
         Ok(()) => Ok(true),
-        // EINVAL: kernels before 4.9 on block devices. ENODEV: file systems without the
-        // call. (Both are in fallocate(2).)
+        // EINVAL: the device is a block device and the kernel is older than 4.9. ENODEV:
+        // the file system does not support the call. (Both are in fallocate(2).)
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL | Errno::ENODEV) => Ok(false),
         Err(e) => Err(e.into()),
     }

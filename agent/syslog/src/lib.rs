@@ -1,7 +1,7 @@
 //! Sends the log lines to a syslog server, from the first line of init on.
 //!
 //! The agent stores the lines until the network and the server are available
-//! (`report/ring`). When a connection ends, and also after its own restart, the agent
+//! (`report/ring`). After a lost connection, and also after a restart of the agent, it
 //! continues after the last line that it has sent. The lines of init, and of an agent
 //! before a restart, come from the kernel's log.
 
@@ -29,20 +29,22 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-/// The pauses between two attempts to connect.
+/// The shortest and the longest pause between two attempts to connect.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The time limit for a connection, for its TLS handshake, and for one write.
+/// The time limit for each of these steps: the name lookup, the connection, the TLS
+/// handshake, one write.
 const LIMIT: Duration = Duration::from_secs(15);
 /// A connection that lasts this long counts as working. A load balancer without a server
 /// behind it accepts connections, but closes each one at once.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// The number of the last event that was sent. `None` if nothing is sent.
+/// The number of the last event that was sent, 0 before the first one. `None` if no
+/// syslog server is configured.
 static SENT: LazyLock<watch::Sender<Option<u64>>> = LazyLock::new(watch::Sender::default);
 
-/// Sends the log lines as long as the process runs. `tls` is used only for TLS. `state`
-/// is the directory with the state of this boot.
+/// Sends the log lines until the process ends. `tls` is used only for a `tls://` server.
+/// `state` is the directory with the state of this boot.
 pub async fn forward(
     server: SyslogServer,
     tls: Option<Arc<ClientConfig>>,
@@ -157,8 +159,9 @@ impl Connection {
         let mut newest = newest_event();
         loop {
             newest.mark_unchanged();
-            // Do this before the events are read: the events then include every line of
-            // this process up to the record that is stored as sent.
+            // Take the other lines before the events are read. The events then include
+            // every line of this process up to the last record that was taken, whose
+            // number `all_sent` stores.
             others.take_new();
             if let Err(fault) = self.send_all(others, sent).await {
                 return fault;
@@ -196,8 +199,9 @@ impl Connection {
     async fn send(&mut self, message: &str) -> Result<(), String> {
         let sent = async {
             match self {
-                // UDP has no answer. An error belongs to an earlier datagram: the port is
-                // closed, but may be opened later.
+                // Ignore errors: UDP has no acknowledgements. An error reports that the
+                // port was closed for an earlier datagram, but the server may open it
+                // later.
                 Self::Datagrams(socket) => {
                     let _ = socket.send(message::for_datagram(message)).await;
                     Ok(())
@@ -216,7 +220,8 @@ impl Connection {
         }
     }
 
-    /// Waits until the server closes the connection. A syslog server sends no data.
+    /// Waits until the server closes the connection, forever for UDP. A syslog server
+    /// sends no data, so the data are dropped.
     async fn closed(&mut self) {
         match self {
             Self::Datagrams(_) => std::future::pending().await,

@@ -9,18 +9,19 @@ use landfall_sys::calendar;
 
 /// "user-level messages" (RFC 5424, section 6.2.1).
 const FACILITY: u8 = 1;
-/// The size that every receiver of datagrams should accept (RFC 5426, section 3.2).
+/// The size in bytes that every receiver of datagrams should accept (RFC 5426, section
+/// 3.2).
 const DATAGRAM_LIMIT: usize = 2048;
-/// The longest host name and message ID (RFC 5424, section 6).
+/// The longest host name and message ID in characters (RFC 5424, section 6).
 const HOST_NAME_LIMIT: usize = 255;
 const MESSAGE_ID_LIMIT: usize = 32;
 
-/// The fields that are equal in all messages sent at the same time.
+/// The fields that are the same in all messages that are sent together.
 pub(super) struct Header {
     pub(super) host: String,
     pub(super) process: u32,
-    /// The time of the boot according to the current clock. So lines from before the
-    /// clock was set also get the correct time.
+    /// The time of the boot according to the current clock. So lines that were written
+    /// before the clock was set also get the correct time.
     pub(super) booted: SystemTime,
 }
 
@@ -51,7 +52,8 @@ impl Header {
     }
 }
 
-/// A field: printable ASCII without spaces; `-` if the value is unknown.
+/// The value of a header field: the printable ASCII characters of `text`, without spaces,
+/// at most `limit` characters. `-` if no character is left.
 fn name(text: &str, limit: usize) -> String {
     let printable = text.chars().filter(char::is_ascii_graphic).take(limit);
     let name: String = printable.collect();
@@ -90,7 +92,7 @@ impl fmt::Display for Counted<'_> {
     }
 }
 
-/// The message, cut to the size of a datagram. It is ASCII.
+/// The message, cut to [`DATAGRAM_LIMIT`]. It is ASCII, so it can be cut at any byte.
 pub(super) fn for_datagram(message: &str) -> &[u8] {
     &message.as_bytes()[..message.len().min(DATAGRAM_LIMIT)]
 }

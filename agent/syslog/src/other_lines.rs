@@ -1,5 +1,5 @@
-//! The lines of other processes of this boot: init, which also writes lines while this
-//! agent runs, and an agent before a restart. The lines come from the kernel's log.
+//! The log lines that other processes have written in this boot: init, which also writes
+//! while this agent runs, and an agent before a restart. They come from the kernel's log.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -25,24 +25,25 @@ const MOST: usize = 1000;
 
 /// The lines of other processes that are not sent yet.
 pub(super) struct OtherLines {
-    /// The lines that init writes from now on.
+    /// The lines that init writes after `of_this_boot` has read the kernel's log.
     new: Receiver<OurRecord>,
     waiting: VecDeque<Event>,
-    /// The number of the last record in the kernel's log, including records of this
-    /// process. Zero if there are no records.
+    /// The number of the last landfall record in the kernel's log, including records of
+    /// this process. Zero if there are no such records.
     newest: Arc<AtomicU64>,
-    /// Notified of every record, including records of this process.
+    /// Notified after every new landfall record, including records of this process.
     grown: Arc<Notify>,
-    /// The numbers of the last record that was read, and of the last record whose
-    /// number is stored.
+    /// `read` is the number of the last record that was read, zero if there is none.
+    /// `stored` is the number in the state file, `None` if there is no valid file.
     read: u64,
     stored: Option<u64>,
     state: StateFile,
 }
 
 impl OtherLines {
-    /// Reads the lines so far. `directory` contains the state of this boot; `first` is
-    /// the first event of this process.
+    /// Reads the lines that are in the kernel's log, and starts to follow the log.
+    /// `directory` contains the state of this boot; `first` is the first event of this
+    /// process.
     pub(super) fn of_this_boot(directory: &Path, first: Option<&Event>) -> Self {
         let state = StateFile::new(directory, NAME);
         let stored = state.load().ok().flatten();
@@ -56,11 +57,11 @@ impl OtherLines {
         follow(last, move |record| {
             let number = record.number;
             if record.stage == INIT {
-                // If there is no room, the line is dropped.
+                // If the channel is full, the line is dropped.
                 let _ = written.try_send(record);
             }
-            // Store the number after the line is sent: a reader that sees the number also
-            // gets the line.
+            // Store the number after the line is in the channel: a reader that sees the
+            // number also gets the line.
             newest_read.store(number, Ordering::Release);
             notified.notify_one();
             !written.is_closed()
@@ -124,13 +125,15 @@ impl OtherLines {
     }
 }
 
-/// The records from the first line of this process on. `first` is that line; `None` means
-/// that this process has written no line.
+/// The records from the first line of this process on. `first` is that line. If `first`
+/// is `None`, this process has written no line, and the result is empty. If no record
+/// contains `first`, all records are returned.
 fn own_part<'a>(records: &'a [OurRecord], first: Option<&Event>) -> &'a [OurRecord] {
     let Some(first) = first else { return &[] };
     let text: String = first.graded().chars().take(PART).collect();
     let is_first = |record: &OurRecord| record.stage == first.stage && record.text == text;
-    // An agent before a restart may have begun with the same line.
+    // An agent before a restart may have begun with the same line, so take the last
+    // record with this text.
     let at = records.iter().rposition(is_first);
     &records[at.unwrap_or(0)..]
 }
@@ -153,7 +156,7 @@ fn event(record: &OurRecord) -> Event {
 
 #[cfg(test)]
 impl OtherLines {
-    /// A source of these lines only, without the kernel's log.
+    /// Creates a source of these lines only, without the kernel's log.
     pub(super) fn of(waiting: VecDeque<Event>) -> Self {
         Self {
             new: channel(1).1,
@@ -265,7 +268,8 @@ mod tests {
         let text = format!("a line of the test {}", std::process::id());
         let is_mine = |event: &Event| event.text == text;
         assert!(!lines.waiting.iter().any(is_mine));
-        // Level debug: no console of this machine shows it. Each write is a record.
+        // Priority 15 is debug: no console of this machine shows the line. Each write is
+        // a record.
         let record = format!("<15>landfall init: {text}\n");
         kmsg.write_all(record.as_bytes()).unwrap();
         let limit = std::time::Duration::from_secs(30);

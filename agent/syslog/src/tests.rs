@@ -35,7 +35,7 @@ fn nowhere() -> &'static Path {
     Path::new("/proc/landfall")
 }
 
-/// Reads one counted message.
+/// Reads one message that is preceded by its length.
 async fn read(stream: &mut TcpStream) -> String {
     let mut length = String::new();
     loop {
@@ -96,10 +96,11 @@ async fn a_server_that_closes_each_connection_is_reported_once() {
     assert_eq!(reports, 1);
 }
 
-/// A server that reads three lines, closes the connection, and is there again.
+/// A server that reads three lines, closes the connection, and accepts a second one.
 #[tokio::test]
 async fn early_lines_are_not_sent_again_after_the_server_has_closed() {
-    // Together more than the buffers of a loopback connection hold.
+    // The 300 lines are larger than the buffers of a loopback connection, so the first
+    // connection cannot take all of them.
     let filler = "x".repeat(64 << 10);
     let line = |number| Event {
         sequence: 0,
@@ -135,7 +136,7 @@ async fn early_lines_are_not_sent_again_after_the_server_has_closed() {
     }
 }
 
-/// Init writes its lines at the same time as the agent.
+/// Init and the agent write lines at the same time.
 #[tokio::test]
 async fn lines_of_init_are_sent_in_the_order_of_their_times() {
     landfall_report::start(landfall_report::Output::Stderr, false);
@@ -179,7 +180,7 @@ async fn lines_of_init_are_sent_in_the_order_of_their_times() {
     );
 }
 
-/// The real rsyslogd. It ends when this is dropped.
+/// A running rsyslogd, the real program. Dropping this value kills it.
 struct Rsyslogd(Child);
 
 impl Drop for Rsyslogd {
@@ -190,7 +191,7 @@ impl Drop for Rsyslogd {
 }
 
 impl Rsyslogd {
-    /// Starts it with UDP and TCP on this port.
+    /// Starts rsyslogd with UDP and TCP on this port.
     fn start(directory: &Path, port: u16) -> std::io::Result<Self> {
         let inputs = format!(
             "module(load=\"imtcp\")\nmodule(load=\"imudp\")\n\
@@ -200,7 +201,7 @@ impl Rsyslogd {
         Self::with(directory, &inputs)
     }
 
-    /// Starts it with TLS on this port.
+    /// Starts rsyslogd with TLS on this port.
     fn with_tls(directory: &Path, port: u16, certificate: &Certificate) -> std::io::Result<Self> {
         let file = |name: &str, content: &str| {
             let path = directory.join(name);
@@ -218,7 +219,7 @@ impl Rsyslogd {
         Self::with(directory, &inputs)
     }
 
-    /// It writes the fields that it found in a message to `log`.
+    /// Starts rsyslogd with these inputs. It writes the fields of each message to `log`.
     fn with(directory: &Path, inputs: &str) -> std::io::Result<Self> {
         let log = directory.join("log").display().to_string();
         let configuration = format!(
@@ -274,7 +275,7 @@ async fn rsyslog_understands_every_field() {
     }
 }
 
-/// The driver of rsyslog that does TLS, in the folder of its other modules.
+/// Whether rsyslog's driver for TLS (ossl) is installed.
 fn rsyslog_has_tls() -> bool {
     let folder = Path::new("/usr/lib/x86_64-linux-gnu/rsyslog");
     folder.join("lmnsd_ossl.so").exists()

@@ -22,7 +22,7 @@ const MIB: usize = 1 << 20;
 const SECTOR: u64 = 512;
 /// What the program says after a signal.
 const ANSWER: &str = "ending after the commit";
-/// The longest wait for it.
+/// The longest wait for this text.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
@@ -41,7 +41,8 @@ fn a_commit_that_has_begun_is_carried_out() {
             let begins = matches!(request, Request::Write(range) if range.start == SECTOR);
             if begins && !once.swap(true, Ordering::Relaxed) {
                 kill(Pid::from_raw(process.load(Ordering::Relaxed)), signal).unwrap();
-                // Without an answer the assertions below name the fault.
+                // If no answer comes, the assertions below fail and show the program's
+                // output.
                 let _ = answers.recv_timeout(TIMEOUT);
             }
             Answer::Do
@@ -66,8 +67,8 @@ fn a_commit_that_has_begun_is_carried_out() {
         }
         let ended = started.wait().unwrap().code().unwrap();
         assert!(asked.load(Ordering::Relaxed), "no commit was seen: {text}");
-        // Nothing is left to do after the commit, so the program may exit before
-        // the signal takes effect.
+        // Nothing is left to do after the commit, so the program may exit with code 0
+        // before the signal takes effect.
         assert!(ended == code || ended == 0, "{ended}: {text}");
         assert!(text.contains(ANSWER), "{text}");
         assert_eq!(Found::in_memory(&disk.content()), Found::ALL, "{text}");

@@ -33,8 +33,8 @@ fn disk(content: &[u8]) -> Option<(FaultyDisk, LoopDevice)> {
 
 struct Case {
     name: &'static str,
-    /// Number of matching requests (of this `kind`, touching `bytes`) that succeed
-    /// before the disk gives `answer`.
+    /// Number of matching requests (of this `kind`, touching `bytes`; an empty range
+    /// matches any place) that succeed before the disk gives `answer`.
     from: usize,
     kind: fn(&Request) -> bool,
     bytes: Range<u64>,

@@ -1,4 +1,5 @@
-//! Kills the program after every 64 MiB of a write.
+//! Kills the program during a write: after 64 MiB in the first run, and 64 MiB later in
+//! each further run.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -39,8 +40,8 @@ fn in_steps(image: &[u8]) -> (Vec<u8>, Vec<usize>) {
         packed.extend(zstd::bulk::compress(step, 1).unwrap());
         ends.push(packed.len());
     }
-    // A skippable frame (RFC 8878, 3.1.2), which decompresses to nothing. It keeps
-    // the file from ending with the last step.
+    // A skippable frame (RFC 8878, 3.1.2), which decompresses to nothing. Without it, the
+    // file would end with the last step, and the server could not stall after that step.
     packed.extend([0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 0, 0, 0, 0]);
     (packed, ends)
 }
@@ -71,7 +72,7 @@ fn assert_holds(path: &Path, image: &[u8], last: usize) {
 
 #[test]
 fn killed_at_every_64_mib() {
-    // Use memory if possible, to spare the developer's disk.
+    // Use memory (/dev/shm) if possible, to spare the developer's disk.
     let file = tempfile::NamedTempFile::new_in("/dev/shm")
         .or_else(|_| tempfile::NamedTempFile::new())
         .unwrap();
@@ -97,8 +98,8 @@ fn killed_at_every_64_mib() {
     // The disk first gets a system that boots.
     write(0);
     for step in 0..packed[0].1.len() {
-        // The two systems alternate, so each write overwrites the other one before it
-        // is interrupted.
+        // The two systems alternate, so each interrupted write overwrites the system of
+        // the write before it.
         let system = (step + 1) % 2;
         let written = (step + 1) * STEP;
         stops[system].store(packed[system].1[step], Ordering::Relaxed);

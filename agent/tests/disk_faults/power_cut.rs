@@ -18,7 +18,8 @@ const SECTOR: usize = 512;
 /// each request.
 const CHOICES: u64 = 16;
 
-/// The disk during the write: `medium` is safe, `unflushed` may be lost.
+/// The disk during the write. A power cut cannot change `medium`, but any change in
+/// `unflushed` may be lost.
 struct Cache {
     medium: Vec<u8>,
     unflushed: Vec<Change>,
@@ -105,8 +106,8 @@ fn assert_safe(cut: &Cut, before: &[u8], after: &[u8]) {
         "{}: {found:?}, and neither the old nor the new system is whole",
         cut.when
     );
-    // Firmware ignores the primary table if the first sector is empty. If it is not
-    // empty, the whole new system must be there.
+    // Firmware ignores the primary table if the first sector is empty. If the first
+    // sector is not empty, the whole new system must be there.
     if new && found.first_sector {
         assert!(
             cut.content == after,

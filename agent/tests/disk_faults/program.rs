@@ -1,8 +1,9 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Starts writing the image to the disk. `env --default-signal` resets ignored
-/// signals: a shell that runs the tests in the background ignores some of them.
+/// Starts writing the image to the disk. `env --default-signal` resets ignored signals:
+/// if a shell runs the tests in the background, the tests inherit some ignored signals
+/// from it.
 pub fn start_writing(url: &str, disk: &Path, more: &[&str]) -> Child {
     Command::new("env")
         .args(["--default-signal", env!("CARGO_BIN_EXE_landfall-agent")])

@@ -2,18 +2,18 @@
 
 use std::io::Cursor;
 
-/// Size of the pieces in which data and zeros alternate.
+/// Size in bytes of the pieces in which data and zeros alternate.
 const PIECE: usize = 64 << 10;
 
-/// An image with boot code, a GPT, an ESP and a root partition. Every fourth piece
-/// holds data, including the last piece of each MiB. `seed` must be even: two seeds
-/// give images that differ in every data byte.
+/// An image with boot code, a GPT, an ESP and a root partition. Every fourth piece holds
+/// data, including the last piece of each MiB. `seed` must be even: the images of two
+/// different even seeds differ in every data byte.
 pub fn system_image(size: usize, seed: u8) -> Vec<u8> {
     with_data(size, seed, |piece| piece % 4 == 3)
 }
 
-/// The same image without zero pieces, so that remains of it under another image
-/// are visible.
+/// An image like [`system_image`] but without zero pieces, so that remains of it under
+/// another image are visible.
 pub fn full_system_image(size: usize, seed: u8) -> Vec<u8> {
     with_data(size, seed, |_| true)
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 /// A server on a free loopback port. Dropping it kills the process.
 pub struct Server {
     pub child: Child,
-    /// `http://127.0.0.1:PORT`
+    /// `https://127.0.0.1:PORT`, or `http://127.0.0.1:PORT` with `--plain-http`.
     pub base: String,
 }
 

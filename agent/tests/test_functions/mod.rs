@@ -5,7 +5,7 @@
 pub fn tests_in(source: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     let mut attributes = String::new();
-    // The brackets that are open, in an attribute of several lines.
+    // The number of brackets that are open in an attribute of several lines.
     let mut open = 0;
     for line in source.lines().map(str::trim) {
         if open > 0 || line.starts_with("#[") {

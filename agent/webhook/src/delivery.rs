@@ -19,10 +19,10 @@ use super::report::What;
 
 /// The time limit of one attempt.
 const LIMIT: Duration = Duration::from_secs(10);
-/// The maximum number of attempts for a report. Including the pauses they take about four
-/// minutes.
+/// The maximum number of attempts for a report. The pauses between them take about four
+/// minutes in total.
 const ATTEMPTS: u32 = 12;
-/// The number is low for progress, because progress is soon out of date.
+/// The maximum number of attempts for a progress report, which is soon out of date.
 const ATTEMPTS_FOR_PROGRESS: u32 = 2;
 /// The shortest and the longest pause between two attempts.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
@@ -30,7 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) struct Delivery {
     url: String,
-    /// The beginning of the URL. The path of a webhook is often its password.
+    /// The URL up to its path, for log lines. The path of a webhook is often its
+    /// password.
     origin: String,
     client: ServiceClient,
     shared: Arc<Shared>,
@@ -78,7 +79,8 @@ impl Delivery {
         }
     }
 
-    /// Sends one report until the server accepts it or further attempts are useless.
+    /// Sends one report until the server accepts it, until the server rejects it
+    /// permanently, or until the maximum number of attempts is reached.
     async fn deliver(&mut self, report: &Numbered) {
         // The body contains no secrets; the URL may contain some.
         let body = report.report.json(report.sequence).to_string();
@@ -95,8 +97,8 @@ impl Delivery {
                     return;
                 }
                 Outcome::Refused(why) => {
-                    // The last report is not followed by another one, so log its loss in
-                    // any case.
+                    // No other report follows the last report, so log its loss even if
+                    // the outage has been reported.
                     if matches!(report.report.what, What::Done | What::Failed { .. }) {
                         self.is_reported = false;
                     }
@@ -164,7 +166,8 @@ fn judge(status: u16) -> Outcome {
     }
 }
 
-/// Waits until the installation waits for a newer report than this one.
+/// Returns when the installation waits for the last report and `sequence` is not the
+/// number of that report. Otherwise never returns.
 async fn superseded(shared: &Shared, sequence: u64) {
     let mut hurry = shared.hurry.subscribe();
     // The sender exists as long as `shared`.

@@ -24,7 +24,8 @@ use report::{Report, What};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The reports of one installation. They are sent to the URL in the settings, or dropped.
+/// The reports of one installation. They are sent to the URL in the settings. Without a
+/// URL they are dropped.
 #[derive(Clone)]
 pub struct Webhook(Option<Arc<Shared>>);
 
@@ -88,8 +89,8 @@ impl Webhook {
         }
     }
 
-    /// Waits until the last report is delivered, but not longer than `bound`. Drops all
-    /// earlier reports that have not been delivered yet.
+    /// Waits until the last report is delivered or lost, but not longer than `bound`.
+    /// Drops all earlier reports that have not been delivered yet.
     pub async fn wait_until_delivered(&self, bound: Duration) {
         let Some(shared) = &self.0 else { return };
         shared.queue().keep_only_last();
@@ -123,7 +124,7 @@ impl Shared {
     }
 }
 
-/// Reports each step and, at a bounded rate, how far it has come.
+/// Reports the start of each step and, at a bounded rate, its progress.
 async fn report_progress(shared: Arc<Shared>) {
     let mut changes = status::changes();
     let mut pace = Pace::default();

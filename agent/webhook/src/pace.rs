@@ -7,7 +7,7 @@ use landfall_report::status::Status;
 /// The minimum time between two reports of the same step.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The step and the time of the last report.
+/// The step, the amount of progress and the time of the last report.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     last: Option<(String, u64, Instant)>,

@@ -18,14 +18,17 @@ pub(super) struct Numbered {
 pub(super) struct Queue {
     waiting: VecDeque<Numbered>,
     sequence: u64,
-    /// Why the last attempt failed, so that the same reason is reported once.
+    /// Why the last attempt failed. If the next attempt fails for the same reason, no
+    /// report is added.
     retry_reason: Option<String>,
     is_closed: bool,
 }
 
 impl Queue {
     /// Adds a report. Returns false and adds nothing if a retry has the same reason as
-    /// the previous retry, or if the last report has already been added.
+    /// the previous retry, or if `Done` or `Failed` has already been added. If the queue
+    /// is full, drops the oldest progress report, or the oldest report if no progress
+    /// report is waiting.
     pub(super) fn push(&mut self, report: Report) -> bool {
         if self.is_closed {
             return false;
@@ -78,7 +81,7 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// Whether the last report has been added.
+    /// Whether `Done` or `Failed` has been added, after which no report is accepted.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// change when a field is added.
 const VERSION: u32 = 1;
 
-/// Random, and the same until the machine restarts (random(4)).
+/// A random ID that the kernel creates at each boot (random(4)).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// What has happened.

@@ -30,8 +30,8 @@ fn webhook(url: &str, options: &HttpOptions) -> Webhook {
     Webhook::start(WebhookUrl::parse(url).as_ref(), &client, online())
 }
 
-/// The events that the server has received. Progress events may be between them, because
-/// other tests of this process change the status.
+/// The events that the server has received, without progress events. Other tests of this
+/// process change the status, so progress events may arrive at any time.
 fn events(server: &Server) -> Vec<Value> {
     let body = |asked: &Asked| serde_json::from_str::<Value>(&asked.body).unwrap();
     let bodies = server.asked().iter().map(body).collect::<Vec<_>>();
@@ -56,7 +56,7 @@ async fn until(condition: impl Fn() -> bool) {
     timeout(Duration::from_secs(30), met).await.unwrap();
 }
 
-/// Waits with the limit of an installation. Returns the duration of the wait.
+/// Waits up to 5 s until the reports are delivered. Returns the duration of the wait.
 async fn wait(webhook: &Webhook) -> Duration {
     let since = Instant::now();
     webhook.wait_until_delivered(Duration::from_secs(5)).await;

@@ -12,10 +12,12 @@ use crate::resource::PreprovisioningImage;
 pub(crate) const LABEL: &str = "environment.metal3.io";
 pub(crate) const LABEL_VALUE: &str = "baremetal";
 
-/// Claims a Secret for a resource. Returns false if it was claimed already.
+/// Adds to a Secret the label, and an owner reference that names the resource. Returns
+/// whether this has changed the Secret.
 ///
 /// As in metal3, a label with another value stays, because someone has set it on purpose.
-/// The reference does not set `controller`, because several resources may share a Secret.
+/// The owner reference does not set `controller`, because several resources may share a
+/// Secret.
 pub(crate) fn claim(secret: &mut ObjectMeta, resource: &PreprovisioningImage) -> bool {
     let mut changed = false;
     let labels = secret.labels.get_or_insert_default();
@@ -115,7 +117,7 @@ mod tests {
                 vec![&ours],
                 true,
             ),
-            // From versions of the controller before 2023.
+            // The owner reference of a version before 2023, which set `controller`.
             (
                 labelled("baremetal"),
                 vec![controlling],

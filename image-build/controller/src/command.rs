@@ -14,7 +14,7 @@ use crate::images::Images;
 use crate::leadership::LeaseSettings;
 use crate::settings::Settings;
 
-/// The kubelet, Prometheus and an operator ask, each for a few bytes.
+/// Only the kubelet, Prometheus and an operator connect, and the responses are short.
 const HEALTH_LIMITS: Limits = Limits {
     connections: 64,
     quiet: Duration::from_secs(60),
@@ -52,7 +52,7 @@ pub struct Arguments {
     pub health_listen: SocketAddr,
 }
 
-/// Why the controller cannot begin.
+/// Why the controller cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error(
@@ -76,7 +76,7 @@ impl Arguments {
     pub fn settings(&self, default_namespace: &str) -> Settings {
         let host_name = || {
             let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-            // Two copies on one machine must not have one name.
+            // The process ID makes the name unique among several copies on one machine.
             format!("{}-{}", name.trim(), std::process::id())
         };
         let lease = (!self.no_lease).then(|| {
@@ -119,7 +119,7 @@ impl Cluster {
     }
 }
 
-/// Runs the controller until `stopped` ends.
+/// Runs the controller until the future `stopped` completes.
 ///
 /// # Errors
 /// If the configuration of the cluster is damaged, or the address for the health
@@ -131,7 +131,8 @@ pub async fn run(
     images: Images,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), CommandError> {
-    // kube asks for the process's provider. An error means that there is one.
+    // kube uses the default crypto provider of the process. An error means that a
+    // provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let Cluster(config) = cluster;
     let settings = arguments.settings(&config.default_namespace);

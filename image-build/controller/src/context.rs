@@ -63,14 +63,15 @@ impl Context {
         }
     }
 
-    /// The version of a Secret according to the watch; `None` if the watch has not
-    /// reported it.
+    /// The `resourceVersion` of a Secret according to the watch; `None` if the watch has
+    /// not reported the Secret.
     pub(crate) fn secret_version(&self, namespace: &str, name: &str) -> Option<String> {
         let secret = self.secrets.get(&ObjectRef::new(name).within(namespace))?;
         secret.metadata.resource_version.clone()
     }
 
-    /// Stops serving the image of a host that no resource describes any more.
+    /// Stops serving the image of a host, and forgets its state. The resource of the host
+    /// is deleted, or belongs to another controller now.
     pub(crate) fn withdraw(&self, key: &HostKey) {
         self.images.withdraw(key);
         self.served.remove(key);
@@ -80,7 +81,8 @@ impl Context {
         self.needs_no_first_run(|waiting| waiting == key);
     }
 
-    /// Whether this resource, and not one of the same name after it, still exists.
+    /// Whether the resource with this UID still exists. If it was deleted and created
+    /// again, the new resource has another UID.
     pub(crate) fn exists(&self, key: &HostKey, uid: &str) -> bool {
         let reference = ObjectRef::new(&key.name).within(&key.namespace);
         let resource = self.resources.get(&reference);
@@ -117,7 +119,8 @@ impl Context {
         self.needs_no_first_run(|waiting| waiting == key);
     }
 
-    /// Takes resources out of the first list. This copy is ready when none is left.
+    /// Removes the resources that `is_done` selects from the first list. This copy is
+    /// ready when the list is empty.
     fn needs_no_first_run(&self, is_done: impl Fn(&HostKey) -> bool) {
         if let Some(waiting) = self.lock_first_list().as_mut()
             && !waiting.is_empty()

@@ -21,7 +21,7 @@ use crate::run_error::RunError;
 use crate::settings::Settings;
 use crate::watches;
 
-/// How long the runs that have begun may take after the order to stop.
+/// The time limit for the runs that are in progress when `stopped` completes.
 const LAST_RUNS: Duration = Duration::from_secs(5);
 
 /// One copy of the controller.
@@ -33,7 +33,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller that has not begun.
+    /// Creates a controller that is not started.
     #[must_use]
     pub fn new(client: Client, images: Images, settings: Settings) -> Self {
         Self {
@@ -44,13 +44,13 @@ impl Controller {
         }
     }
 
-    /// `/healthz`, `/readyz` and `/metrics`, for a listener of the caller.
+    /// The routes `/healthz`, `/readyz` and `/metrics`, which the caller must serve.
     pub fn health(&self) -> Router {
         health::router(Arc::clone(&self.health))
     }
 
-    /// Works until `stopped` ends. It then finishes the runs that have begun and releases
-    /// the lease. The images stay published.
+    /// Runs until the future `stopped` completes. Then waits up to 5 s for the runs that
+    /// are in progress, and releases the lease. The images stay published.
     pub async fn run(self, stopped: impl Future<Output = ()> + Send + 'static) {
         let (stop, mut stops) = watch::channel(false);
         tokio::spawn(async move {
@@ -59,7 +59,8 @@ impl Controller {
         });
         let mut waits = stops.clone();
         let stopped = async move {
-            // An error means that the sender has ended, too.
+            // An error means that the sender was dropped, so the controller stops as
+            // well.
             let _ = waits.wait_for(|stop| *stop).await;
         };
         let (candidate, leadership, only_copy) = match &self.settings.lease {

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::host::{Format, Host, HostKey};
 
-/// In characters: how much of a host's name is in its URL.
+/// The maximum number of characters of a host's name in its URL.
 const SHOWN_NAME: usize = 40;
 
 /// Where the parts of a host's image are.
@@ -45,15 +45,15 @@ pub(crate) struct Rendered {
 #[derive(Debug)]
 pub struct Images {
     store: HostStore,
-    /// What all hosts have.
+    /// The content that all hosts get in addition to the base.
     common: HostVersion,
     public_url: PublicUrl,
 }
 
 impl Images {
-    /// Makes the images of the hosts in this store, which must have no other hosts.
-    /// `common` is the content that all of them get in addition to the base; `public_url`
-    /// is how clients reach the service.
+    /// `store` receives the hosts; nothing else may add hosts to it. `common` is the
+    /// content that all hosts get in addition to the base; `public_url` is how clients
+    /// reach the service.
     #[must_use]
     pub fn new(store: HostStore, common: HostVersion, public_url: PublicUrl) -> Self {
         Self {
@@ -85,13 +85,13 @@ impl Images {
 
     /// Serves this image of the host. It replaces the host's previous one.
     pub(crate) fn publish(&self, key: &HostKey, version: HostVersion) {
-        // `render` has made the image with the same base.
+        // No error is expected, because `render` has made the image with the same base.
         if let Err(error) = self.store.put(&store_name(key), version) {
             tracing::error!("{key}: {error}");
         }
     }
 
-    /// Ends the service of the host's image. Does nothing if there is none.
+    /// Stops serving the host's image. Does nothing if there is none.
     pub(crate) fn withdraw(&self, key: &HostKey) {
         self.store.remove(&store_name(key));
     }
@@ -106,7 +106,8 @@ impl Images {
         if host.network == Document::None {
             return self.common.clone();
         }
-        // Without hardware addresses: whatever machine boots this image is the host.
+        // The host gets no MAC addresses: any machine that boots this image is treated as
+        // this host.
         let name = Some(host.key.name.clone());
         let host = landfall_host_manifests::host(name, host.network.clone());
         self.common.clone().with_host(&host)
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(name("metal3", "node-0"), name("metal3", "node-0"));
         assert!(name("metal3", "node-0").starts_with("node-0-"));
         assert_ne!(name("metal3", "node-0"), name("other", "node-0"));
-        // `/` is in no name of Kubernetes.
+        // No name in Kubernetes contains `/`, so `NAMESPACE/NAME` is unambiguous.
         assert_ne!(name("a", "b-c"), name("a-b", "c"));
         assert_eq!(name("metal3", &"n".repeat(253)).len(), SHOWN_NAME + 13);
     }

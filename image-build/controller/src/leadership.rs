@@ -28,10 +28,11 @@ pub struct LeaseSettings {
     pub name: String,
     /// Identifies this copy. No two copies may have the same identity.
     pub identity: String,
-    /// How long other copies wait after the last renewal. At least one second.
+    /// How long other copies wait after the last renewal before they take the lease. At
+    /// least one second.
     pub duration: Duration,
-    /// A holder that cannot renew gives up after this time. It must be shorter than
-    /// `duration`.
+    /// A holder that cannot renew the lease stops writing after this time. It must be
+    /// shorter than `duration`.
     pub renew_deadline: Duration,
     /// The pause between two attempts.
     pub retry: Duration,
@@ -114,7 +115,8 @@ pub(crate) struct Candidate {
     leases: Api<Lease>,
     settings: LeaseSettings,
     term: watch::Sender<Term>,
-    /// The lease as it was when it last changed, and when that was noticed.
+    /// The lease after its last change, and the time when this candidate noticed the
+    /// change.
     seen: Option<(LeaseSpec, Instant)>,
 }
 
@@ -139,7 +141,7 @@ impl Candidate {
         (candidate, Leadership::new(term))
     }
 
-    /// Competes until `stopped` ends, and then gives the lease back.
+    /// Competes for the lease until `stopped` completes, and then releases the lease.
     pub(crate) async fn run(mut self, stopped: impl Future<Output = ()>) {
         tokio::pin!(stopped);
         loop {
@@ -228,7 +230,7 @@ impl Candidate {
         won(self.leases.replace(&name, &parameters, &lease).await)
     }
 
-    /// Gives the lease back, so that another copy need not wait until it expires.
+    /// Releases the lease, so that another copy need not wait until it expires.
     async fn give_back(&self) -> Result<(), kube::Error> {
         let Some(mut lease) = self.leases.get_opt(&self.settings.name).await? else {
             return Ok(());

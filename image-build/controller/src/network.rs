@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use landfall_host_manifests::{NETWORK_KEYS, NetworkSecretError, host, network_of_keys};
 use landfall_network_plan::Document;
 
-/// At most this many faults of a description are reported.
+/// The maximum number of faults of a description that are reported.
 const MOST_FAULTS: usize = 20;
 
 /// Whether the Secret is for the network of a host: it has a key for a network, or no
@@ -19,7 +19,8 @@ pub(crate) fn is_for_network(secret: &Secret) -> bool {
     })
 }
 
-/// Why a Secret describes no network. Shows no value of a key that is not for a network.
+/// Why a Secret describes no network. The message contains no value of a key that is not
+/// for a network, because the value may be a password.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NetworkError {
     #[error(transparent)]
@@ -57,7 +58,7 @@ pub(crate) fn network_of(secret: &Secret) -> Result<Document, NetworkError> {
         faults: joined(error.lines()),
     })?;
     if plan.interfaces.is_empty() && plan.installed.is_empty() {
-        // image-customization-controller rejects it too.
+        // image-customization-controller rejects a network without interfaces too.
         return Err(NetworkError::NoInterface(kind));
     }
     Ok(host.document)

@@ -11,7 +11,7 @@ use crate::resource::PreprovisioningImage;
 pub(crate) struct OwnWrites(Mutex<HashMap<HostKey, u64>>);
 
 impl OwnWrites {
-    /// Notes a write of this copy. `resource` is the API server's answer.
+    /// Records a write of this copy. `resource` is the API server's answer.
     pub(crate) fn note(&self, resource: &PreprovisioningImage) {
         if let Some(version) = version(resource) {
             self.lock().insert(resource.key(), version);

@@ -110,7 +110,8 @@ pub(crate) fn next_step(view: &View<'_>) -> Step {
     }
 }
 
-/// The next step to remove a deleted resource: first its image, then our finalizer.
+/// The next step for a resource that is being deleted or belongs to assisted-service:
+/// first withdraw its image, then remove our finalizer.
 fn release_resource(view: &View<'_>) -> Step {
     if view.published.is_some() {
         Step::Withdraw
@@ -121,7 +122,8 @@ fn release_resource(view: &View<'_>) -> Step {
     }
 }
 
-/// What the image must be built for, or the step that is necessary to find that out.
+/// The input of the image. `Err` contains the next step if the input is not known yet, or
+/// if no image is possible.
 fn wanted(view: &View<'_>) -> Result<Wanted, Step> {
     let resource = view.resource;
     let configuration_error = |message| write_outcome(view, &Outcome::ConfigurationError(message));
@@ -195,7 +197,8 @@ fn image(view: &View<'_>, wanted: Wanted) -> Step {
     )
 }
 
-/// Writes the outcome, or ends the run if it is in the status already.
+/// The step that writes the outcome into the status. If the status already contains the
+/// outcome, or if this copy may not write, the run ends.
 fn write_outcome(view: &View<'_>, outcome: &Outcome) -> Step {
     let old = Status::read(&view.resource.status);
     let new = outcome.apply(&old, view.resource.generation(), view.now);
@@ -205,7 +208,8 @@ fn write_outcome(view: &View<'_>, outcome: &Outcome) -> Step {
     if view.is_writer && !is_known {
         return Step::WriteStatus(Box::new(new));
     }
-    // Without a claim, no event reports that the Secret has changed.
+    // The watch does not report a Secret that is missing or not claimed, so the
+    // controller must read the Secret again after a delay.
     let is_unwatched = match outcome {
         Outcome::MissingNetworkData => true,
         Outcome::Refused { .. } => matches!(

@@ -17,7 +17,7 @@ pub const FINALIZER: &str = "preprovisioningimage.metal3.io";
 /// its own for it.
 pub(crate) const ASSISTED_SERVICE: &str = "infraenvs.agent-install.openshift.io";
 
-/// In characters: the longest name that Kubernetes accepts.
+/// The maximum length of a name in Kubernetes, in characters.
 const MAX_NAME: usize = 253;
 
 /// The resource. `spec` and `status` stay JSON and get no types: one resource whose
@@ -119,12 +119,13 @@ impl PreprovisioningImage {
     }
 }
 
-/// A field that is text. A field of another type counts as absent.
+/// The text of a field; empty if the field is absent or has another type.
 pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A DNS subdomain name, as Kubernetes demands of a Secret's name.
+/// Whether this is a DNS subdomain name, which Kubernetes requires for the name of a
+/// Secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let is_part = |part: &str| {
         let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();

@@ -10,8 +10,9 @@ use k8s_openapi::jiff::Timestamp;
 use crate::host::HostKey;
 
 /// The delay for a Secret that does not exist yet, as in baremetal-operator: the time
-/// since the error began plus 10 s. So the controller looks 10, 30, 70, 150, 310 and
-/// 630 s after the error began, and then every ten minutes, also after a restart.
+/// since the error began plus 10 s, but at most 600 s. So the controller looks 10, 30,
+/// 70, 150, 310 and 630 s after the error began, and then every ten minutes, also after a
+/// restart.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 const LONGEST_LOOK: Duration = Duration::from_secs(600);
 
@@ -24,7 +25,7 @@ pub(crate) fn missing_secret(since: Timestamp, now: Timestamp, uid: &str) -> Dur
     delay + delay.mul_f64(share(uid) / 10.0)
 }
 
-/// A fixed number from 0 to 1 for each text.
+/// A number from 0 to 1, which is always the same for the same text.
 fn share(text: &str) -> f64 {
     // The hasher without a random key.
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
@@ -54,7 +55,7 @@ impl Default for RetryLimits {
     }
 }
 
-/// The failures in a row of each resource.
+/// The number of consecutive failures of each resource.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Mutex<HashMap<HostKey, u32>>);
 

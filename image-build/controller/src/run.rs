@@ -23,7 +23,8 @@ use crate::run_error::{LONGEST_RUN, MOST_STEPS, RunError, failed};
 use crate::served::Origin;
 use crate::status::Status;
 
-/// Does everything that is to be done for a resource now.
+/// Executes all steps that a resource needs now. Returns when the resource needs its next
+/// run.
 pub(crate) async fn reconcile(
     resource: Arc<PreprovisioningImage>,
     context: Arc<Context>,
@@ -95,7 +96,7 @@ impl<'c> Run<'c> {
                 return Ok(next);
             }
             match self.execute(step).await {
-                // The event of the deletion is on its way.
+                // The resource was deleted, and the watch will report this.
                 Err(error) if error.is_not_found() => return Ok(Next::OnChange),
                 result => result?,
             }
@@ -151,7 +152,8 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// Replaces the whole list, and only if no other program has changed the resource.
+    /// Replaces the list of finalizers. The API server rejects this if another program
+    /// has changed the resource.
     async fn set_finalizers(
         &mut self,
         what: &'static str,
@@ -199,8 +201,8 @@ impl<'c> Run<'c> {
         if let Some(version) = self.context.secret_version(&self.key.namespace, name)
             && served.is_of_secret(&self.key, uid, name, &version)
         {
-            // If the watch reports this version of the Secret, and this copy has made
-            // an image from it, the Secret is already claimed.
+            // The watch reports only Secrets with the label, and this copy has already
+            // made an image from this version of the Secret. So the Secret is claimed.
             self.secret_view = SecretView::Read {
                 version,
                 claim: Claim::Made,
@@ -314,7 +316,8 @@ impl<'c> Run<'c> {
                 urls.clone()
             }
             _ => {
-                // Another run has withdrawn the image meanwhile.
+                // The image was withdrawn during this run. Read the Secret and render the
+                // image again.
                 self.image_view = ImageView::NotRendered;
                 self.context.served.remove_result(&self.key);
                 self.secret_view = SecretView::NotRead;

@@ -8,7 +8,7 @@ pub(crate) const MOST_STEPS: usize = 16;
 /// is busy.
 pub(crate) const LONGEST_RUN: Duration = Duration::from_secs(60);
 
-/// Why a run has failed. It is repeated later.
+/// Why a run has failed. The controller repeats the run later.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error("cannot {what}")]
@@ -57,7 +57,7 @@ impl RunError {
     }
 }
 
-/// The error of this request.
+/// Converts the error of a request. `what` completes the text "cannot ...".
 pub(crate) fn failed(what: &'static str) -> impl Fn(kube::Error) -> RunError {
     move |source| RunError::Request {
         what,

@@ -11,11 +11,11 @@ use crate::images::ImageUrls;
 use crate::outcome::Wanted;
 use crate::reconcile::ImageView;
 
-/// What an image was rendered from. As long as it is the same, there is no need to
-/// read the Secret again.
+/// What an image was rendered from. As long as the origin is the same, there is no need
+/// to read the Secret again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The resource's UID: a new resource of the same name is another one.
+    /// The resource's UID. A new resource of the same name has another UID.
     pub(crate) uid: String,
     pub(crate) wanted: Wanted,
 }
@@ -38,13 +38,14 @@ impl Served {
         self.lock().get(key)?.published.clone()
     }
 
-    /// The result for this origin, if it is the last one.
+    /// The last result of this host, if it is for this origin.
     pub(crate) fn result(&self, key: &HostKey, origin: &Origin) -> Option<ImageView> {
         let (last, result) = self.lock().get(key)?.last.clone()?;
         (last == *origin).then_some(result)
     }
 
-    /// Whether the last result is an image of this Secret's version.
+    /// Whether the last result is an image that was made from this version of the Secret
+    /// `name`.
     pub(crate) fn is_of_secret(&self, key: &HostKey, uid: &str, name: &str, version: &str) -> bool {
         let records = self.lock();
         let last = records.get(key).and_then(|record| record.last.as_ref());

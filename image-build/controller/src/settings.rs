@@ -10,8 +10,8 @@ pub struct Settings {
     pub namespace: Option<String>,
     /// Leader election. `None` if there is only one copy.
     pub lease: Option<LeaseSettings>,
-    /// `status.extraKernelParams` of ramdisks. Ironic appends them to its own
-    /// arguments.
+    /// The value of `status.extraKernelParams` for ramdisks. Ironic appends these
+    /// arguments to its own.
     pub extra_kernel_params: String,
     /// How many resources have a run at the same time. The API server may limit the
     /// requests of one user.

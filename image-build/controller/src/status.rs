@@ -1,4 +1,5 @@
-//! `status` of a `PreprovisioningImage`: read with tolerance, written as a whole.
+//! `status` of a `PreprovisioningImage`. Reading ignores fields of an unexpected type;
+//! writing replaces the whole status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -9,7 +10,8 @@ use crate::resource::text;
 
 pub(crate) const READY: &str = "Ready";
 pub(crate) const ERROR: &str = "Error";
-/// In bytes. The CRD allows 32768 characters; a condition is for people to read.
+/// The maximum length of a condition's message in bytes. The CRD allows 32768 characters,
+/// but people must be able to read the message.
 const LONGEST_MESSAGE: usize = 4096;
 
 /// The state of the image. An empty text stands for an absent field.
@@ -25,7 +27,7 @@ pub(crate) struct Status {
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// The version of the Secret that is in the image.
+/// The Secret whose network data is in the image, and its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NetworkData {
     pub(crate) name: String,

@@ -73,8 +73,9 @@ pub(crate) fn resources(writer: Writer<PreprovisioningImage>, context: &Arc<Cont
         .boxed()
 }
 
-/// Changes of Secrets that a resource owns. With this type kube requests only their
-/// metadata, because the Secrets of all BMCs have the same label and must not be read.
+/// Changes of Secrets that a resource owns. The type `SecretMetadata` makes kube request
+/// only the metadata of Secrets: the Secrets with the BMCs' passwords have the same
+/// label, and the controller must not read them.
 pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) -> Requests {
     let api = api::<SecretMetadata>(context);
     let labelled = watcher::Config::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
@@ -84,8 +85,9 @@ pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) ->
         .flat_map(move |event| {
             stream::iter(match event {
                 Ok(Event::Apply(secret) | Event::Delete(secret)) => owners(&secret),
-                // No event reports that a Secret disappeared, or lost its label or its
-                // owner, while the watch was interrupted.
+                // All resources get a run, because no event reports that a Secret
+                // disappeared, or lost its label or its owner, while the watch was
+                // interrupted.
                 Ok(Event::InitDone) => all(&context.resources),
                 Ok(Event::Init | Event::InitApply(_)) => vec![],
                 Err(error) => {
@@ -98,7 +100,7 @@ pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) ->
         .boxed()
 }
 
-/// All resources when this copy begins to hold the lease.
+/// Requests a run for all resources each time this copy begins to hold the lease.
 pub(crate) fn everything(context: &Arc<Context>) -> Requests {
     let leader = stream::unfold(context.leadership.clone(), async |mut leadership| {
         leadership.begins().await.then_some(((), leadership))
@@ -121,7 +123,8 @@ where
     }
 }
 
-/// Removes what the API server notes for itself, which is half of an object.
+/// Removes the managed fields and the annotations, which the controller does not need and
+/// which are about half of an object.
 fn without_bulk<K: Resource>(
     event: Result<Event<K>, watcher::Error>,
 ) -> Result<Event<K>, watcher::Error> {

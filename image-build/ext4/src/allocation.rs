@@ -9,8 +9,9 @@ use crate::groups::{Bitmap, Group};
 use crate::superblock::Protection;
 
 impl<S: Storage> FileSystem<S> {
-    /// Takes `count` free blocks as near after `goal` as possible. The blocks are
-    /// contiguous if the file system has a free run of this length.
+    /// Takes `count` free blocks. Prefers a contiguous run, searched from `goal` on. If
+    /// no block group has a run of this length, takes the first free blocks of the file
+    /// system.
     pub(crate) fn take_blocks(&mut self, count: usize, goal: u64) -> Result<Vec<u64>> {
         if count == 0 {
             return Ok(Vec::new());
@@ -32,8 +33,8 @@ impl<S: Storage> FileSystem<S> {
             .try_for_each(|&block| self.mark_block(block, false))
     }
 
-    /// The groups, beginning with the group of `goal`, each with its first block and
-    /// its bitmap. Leaves out groups whose bitmap was never written.
+    /// The groups, beginning with the group of `goal`: the first block, the bitmap and
+    /// the number of blocks of each. Leaves out groups whose bitmap was never written.
     fn searched(&self, goal: u64) -> impl Iterator<Item = Result<(u64, Vec<u8>, u64)>> {
         let groups = self.superblock.groups;
         let first = self.group_of(goal).unwrap_or(0);
@@ -55,7 +56,8 @@ impl<S: Storage> FileSystem<S> {
             })
     }
 
-    /// Searches for a free run, first after `goal` in its group, then in all groups.
+    /// Searches for a free run: after `goal` in its group, then in the whole group, then
+    /// in the other groups.
     fn find_run(&self, count: usize, goal: u64) -> Result<Option<u64>> {
         for (turn, found) in self.searched(goal).enumerate() {
             let (start, bitmap, len) = found?;
@@ -122,7 +124,8 @@ impl<S: Storage> FileSystem<S> {
         self.change_free(i64::from(change), 0)
     }
 
-    /// Takes a free inode, in the group of `near` if that group has one.
+    /// Takes a free inode, in the group of `near` if that group has one, otherwise in the
+    /// next group that has one.
     pub(crate) fn take_inode(&mut self, near: u32, is_directory: bool) -> Result<u32> {
         let (per_group, groups) = (self.superblock.inodes_per_group, self.superblock.groups);
         let first = near.saturating_sub(1) / per_group;
@@ -164,7 +167,7 @@ impl<S: Storage> FileSystem<S> {
         Ok(bitmap)
     }
 
-    /// The checksum covers only the bits that the group has.
+    /// The checksum covers the bits of a full group, not the rest of the block.
     fn bitmap_checksum(&self, group: &Group, which: Bitmap, bitmap: &[u8]) -> u32 {
         let bits = match which {
             Bitmap::Blocks => self.superblock.blocks_per_group,

@@ -9,16 +9,16 @@ use crate::inode::{Inode, SMALLEST};
 use crate::superblock::{Protection, Superblock};
 
 const MAGIC: u32 = 0xea02_0000;
-/// In bytes: an entry without its name.
+/// The size in bytes of an entry without its name.
 const ENTRY: usize = 16;
-/// In bytes: the header of a block with attributes.
+/// The size in bytes of the header of a block with attributes.
 const BLOCK_HEADER: usize = 32;
-/// In bytes: the place of the checksum in that header.
+/// The offset in bytes of the checksum in that header.
 const CHECKSUM: usize = 16;
 /// The prefix `security.` as a number.
 const SECURITY: u8 = 6;
 const NAME: &[u8] = b"selinux";
-/// In bytes: the name with its padding.
+/// The size in bytes of the name with its padding.
 const PADDED_NAME: usize = 8;
 
 /// The label of this inode; `None` if it has none.
@@ -66,8 +66,8 @@ fn block_checksum(block: &[u8], number: u64, superblock: &Superblock) -> u32 {
     crc32c(checksum, &block[CHECKSUM + 4..])
 }
 
-/// Searches the entries from offset `first` on for the SELinux label. The offsets of
-/// the values are from the start of `bytes`.
+/// Searches the entries from offset `first` on for the SELinux label. The offsets of the
+/// values count from the start of `bytes`.
 fn find(bytes: &[u8], first: usize, inode: &Inode) -> Result<Option<Vec<u8>>> {
     let fault = || {
         damaged(
@@ -107,12 +107,13 @@ pub(crate) fn put_in_inode(inode: &mut Inode, label: &[u8]) -> bool {
         return false;
     };
     let padded = label.len().next_multiple_of(4);
-    // The entry, the four zeros after it, and the value at the end.
+    // The inode must have room for the entry, the four zeros after it, and the value at
+    // the end.
     if room < ENTRY + PADDED_NAME + 4 + padded {
         return false;
     }
     put_u32(&mut inode.raw, start, MAGIC);
-    // The kernel leaves the hash of an attribute in an inode empty.
+    // The hash is 0, as the kernel writes it for an attribute in an inode.
     put_attribute(&mut inode.raw[start + 4..], 0, label, 0);
     true
 }

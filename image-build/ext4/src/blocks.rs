@@ -91,7 +91,7 @@ impl<S: Storage> Blocks<S> {
         self.write(block, bytes)
     }
 
-    /// The changed blocks with their places in bytes.
+    /// The changed blocks, each with its offset in the partition in bytes.
     pub(crate) fn changes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let size = self.size as u64;
         self.changed

@@ -11,7 +11,7 @@ use crate::file_system::{FileSystem, require, split};
 use crate::inode::{Inode, Kind, ROOT, flag};
 use crate::superblock::Protection;
 
-/// In bytes: the largest content that is written.
+/// The maximum size of the content of a written file, in bytes.
 const MOST_CONTENT: usize = 16 << 20;
 /// `EXT4_LINK_MAX` of the kernel.
 const MOST_LINKS: u16 = 65000;
@@ -21,8 +21,10 @@ impl<S: Storage> FileSystem<S> {
     /// symbolic links.
     ///
     /// # Errors
-    /// If there is no such file, if it is not a regular file, or if the file system is
-    /// full. Changes may be incomplete after an error: drop this value.
+    /// If there is no such file, if it is not a regular file, if the content is larger
+    /// than 16 MiB, if the file system is full or damaged, or if the file uses a feature
+    /// that this crate cannot change. Changes may be incomplete after an error: drop this
+    /// value.
     pub fn replace(&mut self, path: &Path, content: &[u8]) -> Result<()> {
         let mut inode = self.existing(path)?;
         require(path, &inode, Kind::File)?;
@@ -31,11 +33,12 @@ impl<S: Storage> FileSystem<S> {
         self.put_inode(inode)
     }
 
-    /// Creates a file of root with these permissions. It gets the SELinux label of
-    /// its directory.
+    /// Creates a file that belongs to root and has these permissions. It gets the SELinux
+    /// label of its directory.
     ///
     /// # Errors
-    /// As [`FileSystem::replace`]; also if something already has this name.
+    /// As [`FileSystem::replace`]; also if the directory does not exist, or if something
+    /// already has this name.
     pub fn create(&mut self, path: &Path, permissions: u16, content: &[u8]) -> Result<()> {
         let (mut parent, name) = self.place_for(path)?;
         let number = self.take_inode(parent.number, false)?;
@@ -48,8 +51,8 @@ impl<S: Storage> FileSystem<S> {
         self.put_inode(parent)
     }
 
-    /// Creates a directory of root with these permissions. It gets the SELinux label
-    /// of its parent.
+    /// Creates a directory that belongs to root and has these permissions. It gets the
+    /// SELinux label of its parent.
     ///
     /// # Errors
     /// As [`FileSystem::create`].
@@ -80,7 +83,8 @@ impl<S: Storage> FileSystem<S> {
         self.put_inode(parent)
     }
 
-    /// The directory and the name of something new.
+    /// The parent directory and the name of a new file or directory. Fails if `path`
+    /// exists.
     fn place_for(&self, path: &Path) -> Result<(Inode, Vec<u8>)> {
         let fault = || Error::Path {
             path: path.to_owned(),
@@ -166,7 +170,8 @@ impl<S: Storage> FileSystem<S> {
         self.set_map(inode, &map, &blocks)
     }
 
-    /// Makes these the blocks of the inode. `old` is its map until now.
+    /// Makes these the blocks of the inode. `old` is the inode's current map; the blocks
+    /// of its tree are freed.
     fn set_map(&mut self, inode: &mut Inode, old: &Map, blocks: &[u64]) -> Result<()> {
         self.give_blocks(&old.tree)?;
         let joined = extents::joined(blocks);
@@ -187,7 +192,8 @@ impl<S: Storage> FileSystem<S> {
         Ok(())
     }
 
-    /// Where blocks of a new inode should be: in its group.
+    /// The block from which to search for the blocks of a new inode: the first block of
+    /// the inode's group.
     fn goal(&self, inode: &Inode) -> u64 {
         let group = (inode.number - 1) / self.superblock.inodes_per_group;
         let start = u64::from(group) * u64::from(self.superblock.blocks_per_group);

@@ -13,8 +13,7 @@ const CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_MODBUS);
 
 /// Continues a CRC-32C with more bytes. The first start value is `!0`.
 pub(crate) fn crc32c(start: u32, bytes: &[u8]) -> u32 {
-    // The crate reverses the bits of a start value, as it does with those of the
-    // algorithm.
+    // The crate reverses the bits of the initial value, so reverse them here first.
     let mut digest = CRC32C.digest_with_initial(start.reverse_bits());
     digest.update(bytes);
     digest.finalize()

@@ -6,10 +6,10 @@ use crate::fields::{put_u16, put_u32, u16_at, u32_at};
 use crate::inode::{Inode, Kind, flag};
 use crate::superblock::{Protection, Superblock};
 
-/// In bytes: an entry without its name.
+/// The size in bytes of an entry without its name.
 const HEADER: usize = 8;
-/// In bytes: the tail of a block, which looks like an empty entry and holds the
-/// checksum of the block.
+/// The size in bytes of the tail of a block. The tail looks like an empty entry and holds
+/// the checksum of the block.
 const TAIL: usize = 12;
 const TAIL_TYPE: u8 = 0xde;
 pub(crate) const LONGEST_NAME: usize = 255;
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
 }
 
-/// Knows how the blocks of one directory are protected.
+/// Reads and writes the blocks of one directory, including their checksums.
 pub(crate) struct Layout<'a> {
     directory: &'a Inode,
     superblock: &'a Superblock,
@@ -40,7 +40,7 @@ impl<'a> Layout<'a> {
 
     /// The end of the entries in a block.
     fn end(&self) -> usize {
-        // The blocks of an index have checksums in other places.
+        // A directory with an index has its checksums in other places.
         if self.superblock.protection == Protection::Metadata && !self.is_indexed() {
             self.superblock.block_size - TAIL
         } else {
@@ -52,7 +52,8 @@ impl<'a> Layout<'a> {
         damaged(format!("directory {}", self.directory.number), reason)
     }
 
-    /// The entries of a block that name something, in their order.
+    /// The entries of a block, in their order. Skips entries with the inode number 0,
+    /// which are unused.
     pub(crate) fn entries(&self, block: &[u8]) -> Result<Vec<Entry>> {
         self.check_tail(block)?;
         let mut found = Vec::new();
@@ -149,7 +150,7 @@ impl<'a> Layout<'a> {
         block
     }
 
-    /// The only block of a new directory.
+    /// The only block of a new directory, with the entries `.` and `..`.
     pub(crate) fn first(&self, parent: u32) -> Vec<u8> {
         let mut block = self.empty();
         let own = Entry {
@@ -168,7 +169,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// In bytes: an entry with a name of this length.
+/// The size in bytes of an entry with a name of this length.
 fn length_of(name: usize) -> usize {
     (HEADER + name).next_multiple_of(4)
 }

@@ -9,7 +9,7 @@ use crate::inode::{Inode, MAP_LEN};
 use crate::superblock::{Protection, Superblock};
 
 const MAGIC: u16 = 0xf30a;
-/// In bytes: the length of the header and of each entry.
+/// The size in bytes of the header, and of each entry.
 const ENTRY: usize = 12;
 /// `EXT4_MAX_EXTENT_DEPTH` of the kernel.
 const MOST_LEVELS: u16 = 5;
@@ -21,7 +21,7 @@ const MOST_BLOCKS: usize = 1 << 17;
 /// In blocks: the longest written extent. A larger number in an entry marks blocks that
 /// are allocated but not written.
 const LONGEST: u16 = 1 << 15;
-/// The number of entries in the inode itself.
+/// The maximum number of extents in the inode itself.
 const ROOT_ENTRIES: usize = MAP_LEN / ENTRY - 1;
 
 /// A run of contiguous blocks.
@@ -68,7 +68,8 @@ impl Map {
     /// The blocks of a file without holes, in their order.
     ///
     /// # Errors
-    /// If the file has holes, or blocks that are allocated but not written.
+    /// If the file has holes, blocks that are allocated but not written, or more than
+    /// `MOST_BLOCKS` blocks.
     pub(crate) fn dense(&self, inode: &Inode) -> Result<Vec<u64>> {
         let mut all = Vec::new();
         for extent in &self.extents {
@@ -171,7 +172,7 @@ impl<S: Storage> Reader<'_, S> {
     }
 }
 
-/// Joins contiguous blocks.
+/// Joins contiguous blocks into extents.
 pub(crate) fn joined(blocks: &[u64]) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::new();
     for (logical, &physical) in blocks.iter().enumerate() {
@@ -180,7 +181,8 @@ pub(crate) fn joined(blocks: &[u64]) -> Vec<Extent> {
                 last.len += 1;
             }
             _ => extents.push(Extent {
-                // At most as many blocks as the largest content has, see `Editor`.
+                // A file or directory that this crate changes has far fewer than 2^32
+                // blocks.
                 logical: u32::try_from(logical).unwrap_or(u32::MAX),
                 physical,
                 len: 1,
@@ -207,8 +209,8 @@ pub(crate) fn put_in_inode(inode: &mut Inode, extents: &[Extent]) {
     put_node(inode.map_mut(), ROOT_ENTRIES, extents);
 }
 
-/// Writes the extents as a leaf, and a root that refers to it at `block`. Returns
-/// the content of that block.
+/// Makes a leaf of the extents for `block`, and writes a root that refers to this block
+/// into the inode. Returns the content of the block.
 pub(crate) fn put_in_leaf(
     inode: &mut Inode,
     block: u64,

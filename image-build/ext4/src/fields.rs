@@ -14,13 +14,15 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     little_endian::u32_at(bytes, at).unwrap_or_default()
 }
 
-/// A number whose halves of 16 bits are in different places.
+/// A number whose halves of 16 bits are in different places. Without `high`, its upper
+/// half is 0.
 pub(crate) fn u32_in_halves(bytes: &[u8], low: usize, high: Option<usize>) -> u32 {
     let high = high.map_or(0, |at| u16_at(bytes, at));
     u32::from(u16_at(bytes, low)) | u32::from(high) << 16
 }
 
-/// A number whose halves of 32 bits are in different places.
+/// A number whose halves of 32 bits are in different places. Without `high`, its upper
+/// half is 0.
 pub(crate) fn u64_in_halves(bytes: &[u8], low: usize, high: Option<usize>) -> u64 {
     let high = high.map_or(0, |at| u32_at(bytes, at));
     u64::from(u32_at(bytes, low)) | u64::from(high) << 32

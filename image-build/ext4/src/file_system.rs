@@ -13,12 +13,11 @@ use crate::groups::Groups;
 use crate::inode::{Inode, Kind, MAP_LEN, ROOT, flag};
 use crate::superblock::{LEN, OFFSET, Protection, Superblock};
 
-/// In bytes: the largest directory that is read. A directory with 4000 long names has 1
-/// MiB.
+/// The maximum size of a directory in bytes. A directory with 4000 long names has 1 MiB.
 const MOST_DIRECTORY: u64 = 4 << 20;
-/// In bytes: `PATH_MAX` of Linux.
+/// The maximum length of a link's target in bytes: `PATH_MAX` of Linux.
 const MOST_TARGET: u64 = 4096;
-/// As many symbolic links as Linux follows in one path.
+/// The maximum number of symbolic links in a path, as in Linux.
 const MOST_LINKS: usize = 40;
 
 /// An open file system with the changes that were made to it.
@@ -33,8 +32,9 @@ impl<S: Storage> FileSystem<S> {
     /// Opens the file system of a partition of `len` bytes.
     ///
     /// # Errors
-    /// If this is no clean ext4 file system, if it has a feature that this crate does
-    /// not know, or if the superblock or a group descriptor is damaged.
+    /// If the partition cannot be read or is too short, if it contains no clean ext4 file
+    /// system, if the file system has a feature that this crate does not know, or if the
+    /// superblock or a group descriptor is damaged.
     pub fn open(storage: S, len: u64) -> Result<Self> {
         if len < OFFSET + LEN as u64 {
             return Err(Error::NoMagic);
@@ -66,7 +66,8 @@ impl<S: Storage> FileSystem<S> {
     /// at the end of the path.
     ///
     /// # Errors
-    /// If the path leads out of the file system, or something on it is damaged.
+    /// If the path leads out of the file system, if a part of it before the end is not a
+    /// directory, or if something on it is damaged.
     pub fn kind(&self, path: &Path) -> Result<Option<Kind>> {
         let Some((parent, name)) = split(path) else {
             return Ok(self.find(path)?.map(|inode| inode.kind()));
@@ -83,7 +84,8 @@ impl<S: Storage> FileSystem<S> {
     /// The content of a file of at most `limit` bytes. Follows symbolic links.
     ///
     /// # Errors
-    /// If there is no such file, or if it is longer or damaged.
+    /// If there is no such regular file, if it is longer than `limit`, or if it is
+    /// damaged or uses a feature that this crate does not support.
     pub fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>> {
         let inode = self.existing(path)?;
         require(path, &inode, Kind::File)?;
@@ -107,7 +109,8 @@ impl<S: Storage> FileSystem<S> {
         found.ok_or_else(|| Error::NotFound(path.to_owned()))
     }
 
-    /// Follows a path from the root with all its symbolic links.
+    /// The inode of a path that starts at the root; `None` if it does not exist. Follows
+    /// all symbolic links.
     fn find(&self, path: &Path) -> Result<Option<Inode>> {
         let outside = || Error::Path {
             path: path.to_owned(),
@@ -149,7 +152,8 @@ impl<S: Storage> FileSystem<S> {
         Ok(above.pop())
     }
 
-    /// The inode that a directory has under this name.
+    /// The number of the inode that a directory has under this name. `path` is for
+    /// messages.
     pub(crate) fn entry(&self, directory: &Inode, path: &Path, name: &[u8]) -> Result<Option<u32>> {
         let entries = self.entries(path, directory)?;
         let found = entries.into_iter().find(|entry| entry.name == name);
@@ -253,7 +257,8 @@ pub(crate) fn require(path: &Path, inode: &Inode, expected: Kind) -> Result<()> 
     })
 }
 
-/// The directory and the name of a path that ends in a name.
+/// Splits a path into the directory and the name at its end. `None` if the path does not
+/// end in a name.
 pub(crate) fn split(path: &Path) -> Option<(&Path, &[u8])> {
     let name = path.file_name()?.as_bytes();
     Some((path.parent()?, name))

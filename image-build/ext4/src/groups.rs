@@ -19,7 +19,7 @@ mod field {
     pub(super) const INODE_BITMAP_CHECKSUM: usize = 0x1a;
     pub(super) const UNUSED_INODES: usize = 0x1c;
     pub(super) const CHECKSUM: usize = 0x1e;
-    /// The number of bytes from the low half of a field of 32 bits to its high half.
+    /// The number of bytes from the low half of a field to its high half.
     pub(super) const HIGH: usize = 0x20;
 }
 
@@ -80,8 +80,8 @@ impl Group {
         self.block_at(field::INODE_TABLE)
     }
 
-    /// Whether the bitmap has been written. A bitmap that was never written counts as
-    /// empty, except for the bits that a checker computes.
+    /// Whether the bitmap has been written. If it was never written, its content is
+    /// undefined, and the kernel computes the bitmap before it uses the group.
     pub(crate) fn is_initialised(&self, bitmap: Bitmap, superblock: &Superblock) -> bool {
         let flag = match bitmap {
             Bitmap::Blocks => BLOCKS_UNINITIALISED,
@@ -248,7 +248,9 @@ impl Groups {
         Ok(())
     }
 
-    /// Whether a file may have this block: it is no metadata.
+    /// Whether a file may have this block: it is after the primary group descriptors, and
+    /// is neither a bitmap nor a part of an inode table. Does not recognise the backups
+    /// of the superblock and the descriptors.
     pub(crate) fn is_for_files(&self, block: u64, superblock: &Superblock) -> bool {
         (superblock.descriptor_blocks_end()..superblock.blocks).contains(&block)
             && !self

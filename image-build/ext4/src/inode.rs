@@ -33,16 +33,18 @@ mod field {
 }
 
 pub(crate) const ROOT: u32 = 2;
-/// In bytes: the part that every inode has.
+/// The size in bytes of the part that every inode has.
 pub(crate) const SMALLEST: usize = 128;
-/// In bytes: the map of the blocks, or the target of a short symbolic link.
+/// The size in bytes of the map of the blocks, which a short symbolic link uses for its
+/// target.
 pub(crate) const MAP_LEN: usize = 60;
 
 pub(crate) mod flag {
     pub(crate) const INDEXED: u32 = 0x1000;
     pub(crate) const EXTENTS: u32 = 0x8_0000;
-    /// Flags of a file that this crate may change: synchronous updates, no dump,
-    /// no access time, indexed directory, journalled data, top directory, extents.
+    /// If a file has other flags than these, this crate does not change it: synchronous
+    /// updates of files and directories, no dump, no access time, indexed directory,
+    /// journalled data, top directory, extents.
     pub(crate) const PLAIN: u32 =
         0x8 | 0x40 | 0x80 | INDEXED | 0x4000 | 0x1_0000 | 0x2_0000 | EXTENTS;
 }
@@ -96,8 +98,8 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
-    /// A new inode of root without content. `permissions` are the lowest 12 bits of
-    /// its mode.
+    /// A new inode that belongs to root and has no content. `permissions` are the lowest
+    /// 12 bits of its mode.
     pub(crate) fn new(number: u32, kind: Kind, permissions: u16, superblock: &Superblock) -> Self {
         let mut raw = vec![0; superblock.inode_size];
         put_u16(&mut raw, field::MODE, kind.mode() | permissions & 0o7777);
@@ -179,7 +181,7 @@ impl Inode {
         self.raw[field::SECTORS_HIGH..field::SECTORS_HIGH + 2].copy_from_slice(&[e, f]);
     }
 
-    /// In bytes: the length of the fields after the first 128 bytes.
+    /// The length in bytes of the fields after the first 128 bytes.
     pub(crate) fn extra_size(&self) -> usize {
         if self.raw.len() == SMALLEST {
             return 0;
@@ -202,7 +204,8 @@ impl Inode {
         }
     }
 
-    /// Fails if the inode is not a plain one with extents.
+    /// Fails if the inode has a block map instead of extents, has flags that are not in
+    /// [`flag::PLAIN`], or is deleted.
     pub(crate) fn require_plain(&self) -> Result<()> {
         let reason = if self.flags() & flag::EXTENTS == 0 {
             "it has a block map instead of extents"

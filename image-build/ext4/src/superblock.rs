@@ -5,7 +5,7 @@ use crate::checksums::crc32c;
 use crate::error::{Error, Result};
 use crate::fields::{put_u32, put_u64_in_halves, u16_at, u32_at, u64_in_halves};
 
-/// In bytes from the start of the file system.
+/// The offset of the superblock in bytes from the start of the file system.
 pub(crate) const OFFSET: u64 = 1024;
 /// In bytes.
 pub(crate) const LEN: usize = 1024;
@@ -63,11 +63,11 @@ mod ro_compat {
 /// indexed directories, two backups, fast commits, stable inodes, orphan file.
 const COMPAT_KNOWN: u32 = 0x1 | 0x4 | 0x8 | 0x10 | 0x20 | 0x200 | 0x400 | 0x800 | 0x1000;
 
-/// The maximum number of groups: 8 TiB in blocks of 4 KiB. The descriptors of all
-/// groups are kept in memory.
+/// The maximum number of groups, which is 8 TiB with blocks of 4 KiB. The descriptors of
+/// all groups are kept in memory.
 const MOST_GROUPS: u64 = 1 << 16;
 
-/// How the group descriptors are protected.
+/// Which metadata have checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protection {
     None,
@@ -83,7 +83,7 @@ pub(crate) struct Superblock {
     /// In bytes: 1024, 2048 or 4096.
     pub(crate) block_size: usize,
     pub(crate) blocks: u64,
-    /// 1 with blocks of 1024 bytes, because the first one is for the boot loader.
+    /// 1 with blocks of 1024 bytes, because block 0 is for the boot loader; otherwise 0.
     pub(crate) first_block: u64,
     pub(crate) blocks_per_group: u32,
     pub(crate) inodes_per_group: u32,
@@ -208,11 +208,12 @@ impl Superblock {
         u32_at(&self.raw, field::WRITE_TIME)
     }
 
-    /// In bytes: the length of the fields after the first 128 bytes of a new inode.
+    /// The length in bytes of the fields after the first 128 bytes of a new inode.
     pub(crate) fn wanted_extra_size(&self) -> u16 {
         let room = self.inode_size.saturating_sub(128);
         match u16_at(&self.raw, field::WANTED_EXTRA_SIZE) {
-            // As in ext4_fill_super: the size of the kernel's struct.
+            // If the value is invalid, use the size of the kernel's struct, as
+            // ext4_fill_super does.
             wanted if usize::from(wanted) > room || !wanted.is_multiple_of(4) || wanted < 28 => 32,
             wanted => wanted,
         }
@@ -224,8 +225,8 @@ impl Superblock {
         self.first_block + 1 + bytes.div_ceil(self.block_size as u64)
     }
 
-    /// Adds to the number of free blocks and inodes. `None` if a number would be
-    /// impossible.
+    /// Adds to the number of free blocks and inodes. `None` if a number would become
+    /// negative or too large.
     pub(crate) fn change_free(&mut self, blocks: i64, inodes: i32) -> Option<()> {
         let high = self.is_64().then_some(field::FREE_BLOCKS_HIGH);
         let free = u64_in_halves(&self.raw, field::FREE_BLOCKS, high);

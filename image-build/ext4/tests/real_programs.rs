@@ -12,8 +12,8 @@ use std::process::Command;
 use landfall_ext4::{Error, FileSystem, Kind};
 use proptest::prelude::*;
 
-/// The feature sets of images from RHEL 8 to Fedora, and of Debian 12 and 13, and
-/// older ones. The size is in KiB.
+/// The feature sets of images from RHEL 8 to Fedora, of Debian 12 and 13, and of older
+/// systems: a name, the size in KiB, and the options of mke2fs.
 const GEOMETRIES: &[(&str, &str, &[&str])] = &[
     (
         "CoreOS",

@@ -79,8 +79,8 @@ pub(crate) fn read(manifest: &Manifest, secrets: &[Manifest], reading: &mut Read
 }
 
 impl Reader<'_> {
-    /// The Secret that the host names. It must be in the namespace of the host, as
-    /// for metal3.
+    /// The Secret that the host names. As for metal3, it must be in the namespace of the
+    /// host. If only one of the two has a namespace, it is accepted with a warning.
     fn secret_of<'s>(
         &mut self,
         manifest: &Manifest,
@@ -100,7 +100,7 @@ impl Reader<'_> {
             return Some(secret);
         }
         let name = start(&name);
-        // `kubectl apply -n` gives a namespace to resources that have none.
+        // `kubectl apply -n` gives the same namespace to all resources that have none.
         let possible: Vec<&Manifest> = { named.iter().copied() }
             .filter(|secret| secret.namespace.is_none() || manifest.namespace.is_none())
             .collect();
@@ -149,7 +149,7 @@ impl Reader<'_> {
             Ok(document) => document,
             Err(error) => {
                 let line = format!("{}: {error}", secret.title);
-                // Several hosts may name the same Secret.
+                // Several hosts may name the same Secret: report its fault only once.
                 if !self.reading.faults.contains(&line) {
                     self.reading.faults.push(line);
                 }

@@ -20,8 +20,8 @@ pub struct ManifestFile {
     pub text: String,
 }
 
-/// Adds the BareMetalHosts of all files to `reading`, with the networks from the
-/// Secrets of all files. Ignores other resources.
+/// Adds the BareMetalHosts of all files to `reading`, with the networks from the Secrets
+/// of all files. Ignores other resources, and warns about an NMStateConfig.
 pub fn read_bare_metal_hosts(files: &[ManifestFile], reading: &mut Reading) {
     let faults_before = reading.faults.len();
     let mut of_kind: BTreeMap<String, Vec<Manifest>> = BTreeMap::new();

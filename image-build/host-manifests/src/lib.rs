@@ -53,7 +53,7 @@ pub struct Reading {
     pub warnings: Vec<String>,
 }
 
-/// A host of which nothing else is known.
+/// A host with this name and network, without hardware addresses and hints.
 pub fn host(host_name: Option<String>, document: Document) -> EmbeddedHost {
     EmbeddedHost {
         host_name,

@@ -32,7 +32,8 @@ pub(crate) enum ManifestError {
     },
 }
 
-/// The resources of a file in their order, and what is wrong with the others.
+/// The resources of a file in their order, and an error for each part of the file that is
+/// not a resource.
 pub(crate) fn manifests(title: &str, text: &str) -> (Vec<Manifest>, Vec<ManifestError>) {
     let documents = match yaml_documents(text) {
         Ok(documents) => documents,

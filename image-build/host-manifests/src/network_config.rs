@@ -30,7 +30,7 @@ pub(crate) fn nmstate_of(value: &Value) -> Result<Document, NetworkConfigError> 
     }
 }
 
-/// The document of a text. A text without any character is no description.
+/// The document of a text. A text that contains only white space gives `Document::None`.
 pub(crate) fn nmstate_in(text: &str) -> Result<Document, NetworkConfigError> {
     if text.trim().is_empty() {
         return Ok(Document::None);

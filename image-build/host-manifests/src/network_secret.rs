@@ -24,13 +24,13 @@ const NMSTATE: &str = "nmstate";
 /// not empty takes effect.
 pub const NETWORK_KEYS: [&str; 3] = [NMSTATE, "networkData", "value"];
 
-/// In bytes: the maximum size of the network in a Secret. Kubernetes stores Secrets of
-/// up to 1 MiB; a host with a hundred interfaces needs about 25 KiB.
+/// The maximum size in bytes of the network in a Secret. Kubernetes stores Secrets of up
+/// to 1 MiB; a host with a hundred interfaces needs about 25 KiB.
 const LARGEST: usize = 256 << 10;
-/// In bytes: the maximum size of that network as base64, which is longer than its content
-/// by a third, and by line ends.
+/// The maximum size in bytes of the network in base64, which is a third longer than the
+/// content and may contain line ends.
 const LARGEST_BASE64: usize = 2 * LARGEST;
-/// At most this many key names are listed in a message.
+/// The maximum number of key names in a message.
 const MOST_NAMES: usize = 8;
 
 /// Why a Secret has no usable description of a network. The error shows no value of the
@@ -80,7 +80,8 @@ pub fn network_of_keys(data: &BTreeMap<&str, &[u8]>) -> Result<Document, Network
     first_network(data.keys().copied(), value)
 }
 
-/// Calls `value` with each key in order, until the result is not empty.
+/// Calls `value` with each of the [`NETWORK_KEYS`] in order, and parses the first result
+/// that is not empty. `keys` are all keys of the Secret.
 fn first_network<'v>(
     keys: impl ExactSizeIterator<Item = &'v str>,
     value: impl Fn(&'static str) -> Result<Option<Cow<'v, [u8]>>, NetworkSecretError>,
@@ -100,7 +101,8 @@ fn first_network<'v>(
     Err(NetworkSecretError::NoKey { names })
 }
 
-/// The names of the first keys. Kubernetes allows 253 characters in each.
+/// The names of the first keys, each shortened, because Kubernetes allows 253 characters
+/// in each name.
 fn names<'k>(keys: impl Iterator<Item = &'k str>) -> String {
     let mut names: Vec<String> = keys.map(start).collect();
     let more = names.len().saturating_sub(MOST_NAMES);
@@ -171,7 +173,8 @@ fn json_of(key: &'static str, text: &str) -> Result<(Value, String), NetworkSecr
     Ok((value, text))
 }
 
-/// The network of a Secret manifest. Decodes no other value.
+/// The network of a Secret manifest. Does not decode the values of other keys, which may
+/// be passwords.
 pub(crate) fn network_of(secret: &Manifest) -> Result<Document, NetworkSecretError> {
     let mut values = BTreeMap::new();
     // The API server copies `stringData` over `data`.

@@ -29,7 +29,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A name that the machine gets as its host name.
+    /// A name that the machine gets as its host name. `None` if it is missing or no text.
+    /// An invalid name is recorded as a fault and still returned.
     pub(crate) fn host_name(&mut self, path: &str, value: Option<&Value>) -> Option<String> {
         let name = self.text(path, value)?;
         if !is_host_name(&name) {
@@ -178,7 +179,7 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The start of a text, for messages.
+/// The first 60 characters of a text, for messages.
 pub(crate) fn start(text: &str) -> String {
     text.chars().take(60).collect()
 }

@@ -7,7 +7,7 @@ use landfall_initramfs::compress::{UnpackError, unpack_segments};
 use landfall_initramfs::file_tree::{Content, FileTree, Place, TreeError};
 use landfall_initramfs::newc::{self, WriteError};
 
-/// In bytes: what the archives of one area or addition may unpack to.
+/// The maximum size in bytes of all unpacked archives of one area or one addition.
 const MAX_UNPACKED_BYTES: usize = 256 << 20;
 /// Owner only: a network description may hold passwords of an 802.1X network.
 const PERMISSIONS: u32 = 0o600;
@@ -33,7 +33,7 @@ pub enum ArchiveError {
 }
 
 /// The archive with these files and their directories. The file `last` becomes the last
-/// member.
+/// member. `epoch` is the modification time of all members, in seconds since 1970.
 pub(crate) fn write(
     files: &[HostFile],
     last: Option<&HostFile>,
@@ -57,11 +57,11 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<HostFile>, ArchiveError> {
 }
 
 /// The files in a ramdisk's archives that have a wanted path, sorted by path. A later
-/// file replaces an earlier one of the same path. The archives may unpack to `limit`
-/// bytes.
+/// file replaces an earlier file of the same path. The unpacked archives may have at most
+/// `limit` bytes.
 ///
 /// # Errors
-/// If an archive cannot be unpacked or is damaged.
+/// If an archive cannot be unpacked, is damaged or is too large.
 pub fn files_in(
     ramdisk: &[u8],
     limit: usize,

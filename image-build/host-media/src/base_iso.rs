@@ -132,13 +132,13 @@ impl BaseIso {
         self.size
     }
 
-    /// Where the kernel is in the ISO.
+    /// The byte range of the kernel in the ISO.
     #[must_use]
     pub fn kernel(&self) -> Range<u64> {
         range(self.kernel)
     }
 
-    /// Where the ramdisk is in the ISO.
+    /// The byte range of the ramdisk in the ISO.
     #[must_use]
     pub fn ramdisk(&self) -> Range<u64> {
         range(self.ramdisk)
@@ -147,7 +147,7 @@ impl BaseIso {
     /// The kernel arguments of a host.
     ///
     /// # Errors
-    /// If the host's change cannot be made.
+    /// If the host's change of the kernel arguments is impossible.
     pub fn kernel_args(&self, host: &HostVersion) -> Result<AreaArguments, HostError> {
         let edit = host.kargs();
         Ok(edit.apply(&self.current_args, &self.areas.kargs.default)?)
@@ -160,10 +160,11 @@ impl BaseIso {
         host.files_on(&self.files)
     }
 
-    /// The host's version of the ISO.
+    /// The host's version of the ISO. `epoch` is the modification time of its files in
+    /// the embed area, in seconds since 1970.
     ///
     /// # Errors
-    /// If the host's content does not fit into the areas.
+    /// If the host's content is invalid or does not fit into the areas.
     pub fn of_host(&self, host: &HostVersion, epoch: u32) -> Result<HostImage, HostError> {
         let mut changes = Vec::new();
         if !host.kargs().is_empty() {
@@ -185,7 +186,8 @@ impl BaseIso {
             changes.push((self.places.embed, content));
         }
         if host.drops_files_of_base() {
-            // What programs of CoreOS have put there.
+            // Also clear the area for an Ignition config, which programs of CoreOS may
+            // have filled.
             changes.extend(self.places.ignition.map(|place| (place, Bytes::new())));
         }
         changes.sort_by_key(|(place, _)| place.offset);

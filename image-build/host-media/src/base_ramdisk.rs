@@ -35,13 +35,13 @@ use crate::host_version::{HostError, HostVersion};
 
 /// The path of the member that says where the addition begins.
 pub const ADDITION_RECORD: &str = "etc/landfall/addition.json";
-/// In bytes: the content of this member, padded with spaces.
+/// The size in bytes of the content of this member. Spaces pad the content.
 const RECORD_BYTES: usize = 64;
-/// In bytes: the last member and the trailer of an addition.
+/// The size in bytes of the last member and the trailer of an addition.
 const END_BYTES: usize = newc::member_len(ADDITION_RECORD.len(), RECORD_BYTES) + newc::TRAILER_LEN;
-/// In bytes: the largest addition that is read.
+/// The maximum size in bytes of an addition that is read.
 const MAX_ADDITION: u64 = 64 << 20;
-/// In bytes: the zeros that end an lz4 archive. lz4 has no end mark: the kernel reads the
+/// The number of zeros that end an lz4 archive. lz4 has no end mark: the kernel reads the
 /// next four bytes as the size of another block (lib/decompress_unlz4.c).
 const END_OF_LZ4: usize = 4;
 
@@ -72,8 +72,8 @@ impl BaseRamdisk {
     /// ramdisk in gzip or xz, which must be unpacked.
     ///
     /// # Errors
-    /// If the bytes at `place` cannot be read, are no ramdisk, are cut off, or have a
-    /// damaged addition.
+    /// If the bytes at `place` cannot be read, are no ramdisk, are cut off, or have an
+    /// addition that is damaged or larger than 64 MiB.
     pub fn open(image: &mut (impl Read + Seek), place: Range<u64>) -> Result<Self, BaseError> {
         let mut magic = [0; 6];
         let size = place.end.saturating_sub(place.start);
@@ -82,7 +82,8 @@ impl BaseRamdisk {
         }
         let compression = match Packing::of(&magic) {
             Some(Packing::Zstd) => Compression::Zstd { level: 19 },
-            // Zeros may follow the other formats.
+            // After the other formats, zeros are valid padding, and the addition is not
+            // compressed.
             Some(_) => Compression::None,
             None => return Err(BaseError::NotRamdisk),
         };
@@ -109,7 +110,8 @@ impl BaseRamdisk {
             found.files.retain(|file| file.path != ADDITION_RECORD);
         }
         let packings = check_whole(image, found.base())?;
-        // The check ends at bzip2, lzma and lzo, so other archives may follow these.
+        // `check_whole` does not look behind an archive in bzip2, lzma or lzo. An lz4
+        // archive may follow there.
         found.may_end_in_lz4 = matches!(
             packings.last(),
             Some(Packing::Lz4 | Packing::Bzip2 | Packing::Lzma | Packing::Lzo)
@@ -167,15 +169,16 @@ impl BaseRamdisk {
         if let Compression::Zstd { .. } = self.compression {
             let (files, end) = addition.split_at(addition.len() - END_BYTES);
             addition = stored_frame(files, end);
-            // A frame may begin at any offset, but an archive that a loader appends may
-            // not.
+            // A zstd frame may begin at any offset. But a loader may append another
+            // archive, so the padding makes the size of the whole ramdisk a multiple of
+            // 4.
             padded_bytes += addition.len() as u64;
         }
         let mut between = Vec::new();
         if self.may_end_in_lz4 {
             between.extend([0; END_OF_LZ4]);
         }
-        // The padding comes after the zeros, because it can be a frame.
+        // The padding comes after these zeros, because the padding can be a zstd frame.
         between.extend(padding_after(self.compression, padded_bytes));
         image.push(Piece::Own(between.into()));
         image.push(Piece::Own(addition.into()));

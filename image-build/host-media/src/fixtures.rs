@@ -27,7 +27,7 @@ pub const RAMDISKS: [(&str, &[u8]); 5] = [
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub embed_size: usize,
-    /// In bytes: the size of the kernel. It makes the ISO larger.
+    /// The size of the kernel in bytes. A larger kernel makes the ISO larger.
     pub kernel_size: usize,
 }
 

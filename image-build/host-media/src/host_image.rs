@@ -31,7 +31,8 @@ impl Piece {
         self.len() == 0
     }
 
-    /// A part of the piece. `range` must lie in it.
+    /// A part of the piece. `range` counts bytes from the start of the piece, and must
+    /// lie in it.
     fn part(&self, range: Range<u64>) -> Self {
         match self {
             Self::Base(base) => Self::Base(base.start + range.start..base.start + range.end),

@@ -33,7 +33,7 @@ pub struct HostVersion {
     kargs: KargsEdit,
     /// Sorted by path.
     files: Vec<HostFile>,
-    /// Leave out the files that the base has in its area for hosts.
+    /// Leave out the files that an earlier customization has put into the base.
     without_files_of_base: bool,
 }
 

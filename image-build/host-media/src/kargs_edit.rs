@@ -98,7 +98,8 @@ mod tests {
         }
     }
 
-    /// coreos-installer writes such arguments, and GRUB passes them on.
+    /// coreos-installer writes arguments with characters such as `$` and `;`, and GRUB
+    /// passes them on.
     #[test]
     fn only_added_arguments_are_checked() {
         let edit = KargsEdit {

@@ -12,10 +12,11 @@ use landfall_boot_params::{BootParams, CommandLine, CoreosInst, NetArgs};
 use landfall_initramfs::arch::Arch;
 use landfall_network_plan::{EmbeddedHost, NetworkPlan};
 
-/// In bytes: room for the arguments that loaders add: `BOOT_IMAGE=` with a URL (GRUB),
-/// `initrd=` (iPXE), `BOOTIF=` (both), `landfall.medium=` (our ISO).
+/// The number of bytes that are reserved for the arguments that loaders add:
+/// `BOOT_IMAGE=` with a URL (GRUB), `initrd=` (iPXE), `BOOTIF=` (both),
+/// `landfall.medium=` (our ISO).
 const LOADER_SHARE: usize = 256;
-/// In bytes: the length of the longest text that the builder accepts.
+/// The maximum length in bytes of the arguments that the builder accepts.
 pub const MAX_BYTES: usize = COMMAND_LINE_SIZE - LOADER_SHARE;
 
 /// A warning names at most this many hosts.
@@ -42,7 +43,7 @@ pub enum KernelArgsError {
     TooLong { found: usize },
 }
 
-/// Arguments that are safe in both scripts, separated by single spaces.
+/// Arguments that are safe in scripts of GRUB and of iPXE, separated by single spaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelArgs(String);
 
@@ -57,7 +58,8 @@ impl KernelArgs {
     /// that does not exist.
     pub fn with_defaults(texts: &[String], arch: Arch) -> Result<Self, KernelArgsError> {
         let given = Self::exactly(texts)?;
-        // The last console on the command line becomes /dev/console.
+        // The last console on the command line becomes /dev/console, so the serial port
+        // comes after the screen.
         let serial = format!("console={},115200n8", arch.serial_port());
         let mut words: Vec<&str> = Vec::new();
         let consoles: Vec<&str> = given.values("console").map(device).collect();
@@ -96,9 +98,10 @@ impl KernelArgs {
         limited(line).map(Self)
     }
 
-    /// What the agent would warn about or ignore. This uses the parsers with which the
-    /// agent reads the kernel command line. `hosts`: the hosts in the ramdisk, because
-    /// the root device hints of a host replace an argument that names the disk.
+    /// The warnings about arguments that the agent would warn about or ignore. The
+    /// parsers are those with which the agent reads the kernel command line. `hosts` are
+    /// the hosts in the ramdisk: if a host has root device hints, they replace an
+    /// argument that names its disk.
     pub fn warnings(&self, hosts: &[EmbeddedHost]) -> Vec<String> {
         warnings(&self.0, hosts)
     }
@@ -125,8 +128,8 @@ impl fmt::Display for KernelArgs {
     }
 }
 
-/// Arguments in the area of an ISO. Only arguments that the builder has checked are
-/// safe in a script.
+/// Arguments in the area of an ISO. The builder has checked only those that it has added
+/// itself, so others may not be safe in a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AreaArguments(String);
 
@@ -145,7 +148,7 @@ impl AreaArguments {
         KernelArgs::exactly(std::slice::from_ref(&self.0))
     }
 
-    /// What the agent would warn about or ignore, as [`KernelArgs::warnings`].
+    /// The warnings about these arguments, as [`KernelArgs::warnings`] returns them.
     pub fn warnings(&self, hosts: &[EmbeddedHost]) -> Vec<String> {
         warnings(&self.0, hosts)
     }
@@ -189,7 +192,7 @@ fn warnings(arguments: &str, hosts: &[EmbeddedHost]) -> Vec<String> {
         true => CoreosInst::with_hinted_disk(&line),
         false => CoreosInst::from_command_line(&line),
     };
-    // The other hosts of the same medium install.
+    // No argument names a disk, so only the hosts that have hints install a system.
     if inst.uses_hints && !without_hints.is_empty() {
         let hosts = listed(&without_hints);
         warnings.push(format!(
@@ -298,7 +301,7 @@ mod tests {
         many.push(host("a", true));
         let warnings = line.warnings(&many);
         assert!(warnings[0].ends_with(": h0, h1, h2, h3, h4, h5, h6, h7, h8, h9, and 2 more"));
-        // The disk is named for all, or there is nothing to install.
+        // An argument names the disk for all hosts, or there is nothing to install.
         for text in [
             "coreos.inst.install_dev=sda coreos.inst.ignition_url=skip",
             "quiet",

@@ -196,7 +196,7 @@ fn describe(response: &mut Response, resource: &Resource) {
             set_text(response, LAST_MODIFIED, &httpdate::fmt_http_date(date));
             "public, max-age=31536000, immutable"
         }
-        // Without this, Ironic's conductor would keep an old version.
+        // Without this header, Ironic's conductor would cache an old version.
         None => "no-store",
     };
     let headers = response.headers_mut();
@@ -215,7 +215,7 @@ pub(crate) fn missing(missing: &Missing) -> Response {
     }
 }
 
-/// The client should try again soon.
+/// An answer with status 503 that asks the client to try again after 2 s.
 pub(crate) fn unavailable(reason: &str) -> Response {
     let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
     set_text(&mut response, RETRY_AFTER, "2");

@@ -146,7 +146,8 @@ impl Base {
     /// each gigabyte.
     ///
     /// # Errors
-    /// If a file cannot be read, or is no base.
+    /// If a file cannot be read or is no base, if another landfall-image changes it, or
+    /// if it changes during the copy.
     pub fn load(files: &BaseFiles) -> Result<Self, LoadError> {
         let at = |path: &Path| {
             let path = path.to_owned();
@@ -178,8 +179,8 @@ impl Base {
         // The casts are lossless: the range is within bytes in memory.
         let bytes = &kernel_file.bytes[kernel.start as usize..kernel.end as usize];
         let kernel_digest: [u8; 32] = Sha256::digest(bytes).into();
-        // The builder has checked the kernel. A kernel that cannot be parsed here is
-        // served too.
+        // The builder has checked the kernel. If the kernel cannot be parsed here, the
+        // service assumes the default architecture and still serves the kernel.
         let arch = KernelImage::parse(bytes).map_or_else(|_| Arch::default(), |kernel| kernel.arch);
         let mut digest = Sha256::new();
         digest.update(VERSION);

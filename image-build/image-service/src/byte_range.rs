@@ -4,7 +4,9 @@
 //!
 //! * An unknown unit is ignored, as the RFC demands.
 //! * `bytes=-0` cannot be satisfied; Go answers with an empty part.
-//! * Ranges that overlap or touch are joined.
+//! * A range of an empty file cannot be satisfied; Go sends the empty file.
+//! * Ranges are sorted, and ranges that overlap or touch are joined.
+//! * A request for more than 8 parts gets the whole file.
 
 use std::ops::Range;
 
@@ -20,7 +22,7 @@ pub enum Selection {
     One(Range<u64>),
     /// At least two ranges, sorted, that neither overlap nor touch.
     Several(Vec<Range<u64>>),
-    /// None of the ranges is in the file, or the header is invalid.
+    /// None of the ranges is in the file, or one of the ranges is invalid.
     Unsatisfiable,
 }
 
@@ -52,8 +54,8 @@ pub fn select(header: &str, size: u64) -> Selection {
             false => Selection::Whole,
         };
     }
-    // More bytes than the file has: an attack, or a faulty client (RFC 9110, section
-    // 14.2).
+    // A request for more bytes than the file has is an attack or comes from a faulty
+    // client (RFC 9110, section 14.2).
     let asked = ranges
         .iter()
         .try_fold(0_u64, |sum, range| sum.checked_add(range.end - range.start));
@@ -98,8 +100,7 @@ fn parse(spec: &str, size: u64) -> Option<Part> {
     })
 }
 
-/// A number of digits only. A number that does not fit is invalid, as in Go, which
-/// reads 63 bits.
+/// A number of digits only. A number that does not fit into 63 bits is invalid, as in Go.
 fn number(text: &str) -> Option<u64> {
     let all_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = all_digits.then(|| text.parse::<i64>().ok())??;

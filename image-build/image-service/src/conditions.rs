@@ -26,9 +26,9 @@ pub struct Version<'a> {
 pub enum Verdict {
     /// Send the file.
     Send,
-    /// 304
+    /// Answer 304: the client already has this version.
     NotModified,
-    /// 412
+    /// Answer 412: a condition is not met.
     Failed,
 }
 
@@ -100,8 +100,8 @@ fn lists(tags: &str, etag: &str, comparison: Comparison) -> bool {
     }
 }
 
-/// Whether the version is later than the date. `None` if one of them is missing: an
-/// invalid date is ignored.
+/// Whether the version is later than the date. `None` if the version has no date, or if
+/// `date` is invalid: such a condition is ignored.
 fn is_later(version: &Version<'_>, date: &str) -> Option<bool> {
     Some(seconds(version.last_modified?) > parse(date)?)
 }

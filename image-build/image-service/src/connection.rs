@@ -21,8 +21,8 @@ use tokio_rustls::server::TlsStream;
 use crate::base::Memory;
 use crate::connections::Connection;
 
-/// In bytes: a shorter chunk is not sent by sendfile, because the additional system call
-/// costs as much as copying some pages.
+/// The minimum size in bytes of a chunk that is sent by sendfile. For a shorter chunk,
+/// the additional system call costs as much as copying some pages.
 const WORTH_SENDFILE: usize = 16 << 10;
 
 /// MSG_MORE of the kernel's include/linux/socket.h, for which nix has no name.
@@ -122,7 +122,7 @@ enum Plan<'a> {
     File { offset: usize, len: usize },
 }
 
-/// What to do with the first slice, if sendfile helps.
+/// What to do with the first slice. `None` if sendfile does not help.
 fn plan<'a>(slices: &'a [IoSlice<'_>], file: &[u8]) -> Option<Plan<'a>> {
     let mut slices = slices.iter().filter(|slice| !slice.is_empty());
     let first = slices.next()?;

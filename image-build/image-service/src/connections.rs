@@ -2,10 +2,11 @@
 //! many.
 //!
 //! A load balancer opens all its connections from one address, so there is no limit for
-//! an address. The service first closes the connection of a client that neither sends
-//! requests nor reads. If there is no such client, it closes a connection of the
-//! address that has the most connections, in favour of an address that has fewer:
-//! otherwise one client that sends small requests all the time could keep all BMCs out.
+//! an address. The service first closes the connection whose client has taken no byte of
+//! an answer for the longest time, if that is 10 s or more. If there is no such
+//! connection, it closes a connection of the address that has the most connections, in
+//! favour of an address that has fewer: otherwise one client that sends small requests
+//! all the time could keep all BMCs out.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,8 +19,8 @@ use tokio::sync::Notify;
 use crate::base::Memory;
 use crate::metrics::Metrics;
 
-/// The minimum time for which a connection must be quiet before the service may close
-/// it for that reason.
+/// How long a client must have taken no bytes before the service may close its connection
+/// in favour of another one.
 const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl Connection {
         self.progress.store(millis(self.start), Ordering::Relaxed);
     }
 
-    /// How long the client has taken no bytes.
+    /// The time since the client last took bytes of an answer, or since it connected.
     pub(crate) fn quiet(&self) -> Duration {
         let since = self.progress.load(Ordering::Relaxed);
         Duration::from_millis(millis(self.start).saturating_sub(since))
@@ -95,8 +96,8 @@ impl Connections {
         }
     }
 
-    /// Adds a connection. If there are too many, closes another one. `None` if all other
-    /// connections are being served, and no address has more connections than the
+    /// Adds a connection. If there are too many, closes another one. `None` if all
+    /// clients have recently taken bytes, and no address has more connections than the
     /// client's address would have.
     pub(crate) fn enter(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
         let client = client.to_canonical();
@@ -138,7 +139,8 @@ impl Connections {
 }
 
 impl Table {
-    /// The connection that has been quiet for the longest time, if that was long.
+    /// The connection that has been quiet for the longest time, if that is at least
+    /// [`GIVES_WAY_AFTER`].
     fn quietest(&self) -> Option<u64> {
         self.open
             .iter()
@@ -147,9 +149,9 @@ impl Table {
             .map(|(number, _)| *number)
     }
 
-    /// The connection that has been idle for the longest time, among those of the
-    /// address with the most connections. `None` if that address has no more
-    /// connections than the client's address would have.
+    /// The connection that has been quiet for the longest time, among those of the
+    /// address with the most connections. `None` if that address has no more connections
+    /// than the client's address would have.
     fn of_greediest(&self, client: IpAddr) -> Option<u64> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for connection in self.open.values() {

@@ -168,7 +168,7 @@ impl HostStore {
     /// removed.
     ///
     /// # Errors
-    /// For each host that does not fit. Then the store is unchanged.
+    /// One error for each host that cannot be served. Then the store is unchanged.
     pub fn replace(
         &self,
         base: Arc<Base>,

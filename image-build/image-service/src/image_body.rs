@@ -12,8 +12,8 @@ use landfall_host_media::{HostImage, Piece};
 
 use crate::reads::Meter;
 
-/// In bytes: the largest chunk that is passed on at once. A chunk is only a reference;
-/// its size determines how precisely the service reports the bytes sent.
+/// The maximum size in bytes of a chunk that is passed on at once. A chunk is only a
+/// reference; its size determines how precisely the service reports the bytes sent.
 const CHUNK: u64 = 1 << 20;
 /// The source of the zeros that fill an area.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -61,7 +61,8 @@ impl ImageBody {
     fn chunk(&mut self) -> Option<Bytes> {
         let piece = self.pieces.front_mut()?;
         let len = piece.len().min(CHUNK);
-        // The casts below are lossless: at most CHUNK, or within bytes in memory.
+        // The casts below are lossless: the numbers are at most CHUNK, or offsets in
+        // bytes that are in memory.
         let (chunk, rest) = match piece {
             Piece::Own(bytes) => {
                 let chunk = bytes.split_to(len as usize);

@@ -35,7 +35,7 @@ use crate::tls::ServerTls;
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
 /// The maximum size in bytes of a request's head. A BMC sends about 300 bytes.
 const HEAD_LIMIT: usize = 16 << 10;
-/// The most headers of a request.
+/// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 64;
 
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Server {
     /// no other client.
     fn begin(&self, stream: TcpStream, place: Place, watcher: Watcher) {
         // A client that has lost its power sends nothing more, so let TCP detect that.
-        // TCP also ends a connection whose client reads nothing for the same time
+        // TCP_USER_TIMEOUT also ends a connection whose client reads nothing for `quiet`
         // (tcp(7)).
         let quiet = self.limits.quiet;
         let millis = u32::try_from(quiet.as_millis()).unwrap_or(u32::MAX);

@@ -8,14 +8,15 @@ use landfall_network_plan::describe::describe;
 use landfall_network_plan::embedded::{DIRECTORY, SUFFIX};
 use landfall_network_plan::{Document, EmbeddedHost};
 
-/// In bytes: a longer file is not read. A page has many hosts, and most files have one
-/// or two kilobytes.
+/// The maximum size in bytes of a file that is read. A page has many hosts, and most
+/// files have one or two kilobytes.
 const LARGEST_FILE: usize = 64 << 10;
 const MAX_LINES: usize = 16;
-/// In characters.
+/// The maximum length of a line in characters.
 const MAX_LINE: usize = 300;
 
-/// One line for each interface and family, or one that says why there are none.
+/// One line for each setting of an interface, at most `MAX_LINES` lines. If there are
+/// none, a line with the reason.
 pub(crate) fn network_in_words(version: &HostVersion) -> Vec<String> {
     let is_host = |path: &str| {
         let name = path.strip_prefix(DIRECTORY);
@@ -93,7 +94,8 @@ mod tests {
         );
     }
 
-    /// A password may be where it does not belong, or the description be broken there.
+    /// A password may be at a wrong place of a description, or the description may be
+    /// invalid at the place of the password.
     #[test]
     fn no_password_of_a_description_becomes_a_word() {
         for text in [

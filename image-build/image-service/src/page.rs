@@ -1,5 +1,5 @@
-//! `/`: the page for browsers. It shows the same as `/status.json`, of a few hosts at a
-//! time, without secrets: neither kernel arguments nor files of hosts are on it.
+//! `/`: the page for browsers. It shows the same as `/status.json`, for up to 50 hosts at
+//! a time, without secrets: neither kernel arguments nor files of hosts are on it.
 
 mod host;
 mod query;
@@ -22,7 +22,7 @@ const HOSTS_ON_A_PAGE: usize = 50;
 /// For how long after a read the page shows the host as being read. A slow BMC takes
 /// seconds for one request.
 const JUST_NOW: Duration = Duration::from_secs(60);
-/// In seconds: how often a page that follows the reads is loaded again.
+/// The interval in seconds at which a page that follows the reads is loaded again.
 const FOLLOW: u32 = 10;
 const STYLE: &str = include_str!("page/page.css");
 
@@ -124,9 +124,9 @@ fn write_page(
     write_end(out, query)
 }
 
-/// The hosts that the search finds, by what has been read of them.
+/// The hosts that the search finds, grouped by when a client last read from them.
 struct Found {
-    /// Sorted, in the order of [`Show::EACH`].
+    /// The sorted names for each element of [`Show::EACH`].
     names: [Vec<String>; 4],
 }
 
@@ -161,7 +161,7 @@ fn state(read: Option<&LastRead>, now: SystemTime) -> Show {
     }
 }
 
-/// The search, and a link for each state of the hosts.
+/// Writes the search form, and a link for each state of the hosts.
 fn write_choices(out: &mut String, query: &PageQuery, found: &Found) -> fmt::Result {
     write!(
         out,
@@ -202,7 +202,7 @@ fn write_choices(out: &mut String, query: &PageQuery, found: &Found) -> fmt::Res
     Ok(())
 }
 
-/// The links to the next and the previous page.
+/// Writes the links to the other pages.
 fn write_pages(out: &mut String, query: &PageQuery, page: usize, pages: usize) -> fmt::Result {
     if pages > 1 {
         let link = |page: usize, text: &str| {

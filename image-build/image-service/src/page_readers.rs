@@ -70,14 +70,15 @@ impl PageReaders {
 }
 
 impl Table {
-    /// The oldest client of the address that has the most.
+    /// Removes the oldest page of the address that has the most pages. Returns its
+    /// connection.
     fn remove_one(&mut self) -> Option<Arc<Connection>> {
         let mut sites: HashMap<IpAddr, (usize, u64)> = HashMap::new();
         for (number, connection) in &self.readers {
             let (count, _) = sites.entry(site(connection.client)).or_insert((0, *number));
             *count += 1;
         }
-        // If two addresses have equally many, the one that has waited for longer.
+        // If two addresses have the same number of pages, the one with the older page.
         let greediest = sites
             .into_values()
             .max_by_key(|(count, oldest)| (*count, std::cmp::Reverse(*oldest)));

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// In characters: some BMCs refuse a longer URL. No vendor documents a limit; iDRAC
-/// refuses 300 (RAC0720).
+/// The recommended maximum length of a URL in characters. Some BMCs refuse a longer URL.
+/// No vendor documents a limit; iDRAC refuses 300 (RAC0720).
 pub const ADVISED_LEN: usize = 128;
-/// In characters.
+/// The maximum length of a URL in characters.
 const MAX_LEN: usize = 255;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ impl PublicUrl {
     /// The URL of a path of the service.
     ///
     /// # Errors
-    /// If the URL is longer than the longest URL that BMCs are known to accept.
+    /// If the URL is longer than 255 characters.
     pub fn join(&self, path: &str) -> Result<String, UrlError> {
         let url = format!("{}{path}", self.0);
         match url.len() {

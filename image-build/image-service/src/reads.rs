@@ -17,8 +17,8 @@ use crate::request_path::FileKind;
 pub(crate) use of_hosts::{FileRead, LastRead};
 use versions::{Versions, version_of};
 
-/// In bytes: the table is updated each time this much of an answer has been sent. A
-/// slow BMC may need an hour for one answer.
+/// The number of bytes of an answer after which the table is updated. A slow BMC may need
+/// an hour for one answer.
 const RECORD_EVERY: u64 = 1 << 20;
 /// The largest number of separate ranges that are kept for one file. A BMC reads parts
 /// from all over the file, so the ranges that are closest together are joined.
@@ -92,7 +92,7 @@ pub(crate) struct Meter {
     /// In bytes. The heads between several parts count too, so the last part may be
     /// reported a little too long if a transfer breaks off.
     passed_on: u64,
-    /// In bytes: how much of `passed_on` the table already has.
+    /// The number of these bytes that the table already has.
     recorded: u64,
     bytes: Counter,
 }
@@ -163,10 +163,10 @@ impl Reads {
         }
     }
 
-    /// The reads of these files, sorted by host and file. If several versions of a
-    /// file were read, the newest one comes first.
+    /// The reads of all files, sorted by host and file. If several versions of a file
+    /// were read, the newest one comes first.
     pub(crate) fn reports(&self) -> Vec<ReadReport> {
-        // Copied, because every answer that ends waits for this lock.
+        // Copy the table, because every answer that ends waits for this lock.
         let files = self.lock().clone();
         let mut reports: Vec<ReadReport> = files
             .iter()
@@ -330,12 +330,12 @@ mod tests {
         let (a, b) = (("a".to_owned(), true, 1), ("b".to_owned(), true, 1));
         assert_eq!(found(&reads), [b.clone(), a.clone()], "the newest first");
         assert_eq!(reads.of_host("node1").len(), 2);
-        // Reading the earlier one does not end the record of the newest one.
+        // Reading the earlier version does not remove the record of the newest version.
         let late = start + Duration::from_secs(3000);
         reads.add(&transfer("a", &[0..100]), 50..100, late);
         assert_eq!(found(&reads), [b.clone(), a]);
         assert_eq!(reads.last_reads()["node1"].time, late);
-        // An earlier one disappears once nobody reads it.
+        // An earlier version disappears once nobody has read it for some time.
         let end = late + EARLIER_SHOWN;
         reads.add(&transfer("b", &[0..100]), 50..100, end);
         assert_eq!(found(&reads), [b]);

@@ -3,7 +3,7 @@
 /// The longest name of a host, in bytes: as long as the name of a Kubernetes object
 /// can be.
 const MAX_NAME: usize = 253;
-/// In characters: 128 bits in base32.
+/// The length of an id in characters: 128 bits in base32.
 pub(crate) const ID_LEN: usize = 26;
 
 /// A file of one host.

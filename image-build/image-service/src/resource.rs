@@ -10,9 +10,9 @@ use crate::base::Memory;
 use crate::host_store::{Found, HostStore, Wanted};
 use crate::request_path::{FileKind, KERNEL, Kind};
 
-/// The Last-Modified of everything whose content never changes. Ironic's conductor
-/// caches an image only if the answer has a Last-Modified
-/// (ironic/common/image_cache.py).
+/// The Last-Modified of everything whose content never changes, as the time since 1970:
+/// the start of the year 2000. Ironic's conductor caches an image only if the answer has
+/// a Last-Modified (ironic/common/image_cache.py).
 const CONSTANT_DATE: Duration = Duration::from_secs(946_684_800);
 
 /// A file that can be sent.

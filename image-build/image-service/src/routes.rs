@@ -28,18 +28,18 @@ use crate::resource::{self, Missing, Resource};
 /// How many clients may read `/status.json` at the same time. The answer has ten
 /// megabytes for 10,000 hosts, and a slow client can hold its copy forever.
 const MAX_STATUS_ANSWERS: usize = 4;
-/// How many pages are made at the same time. A page takes some milliseconds of a
-/// processor, even if its client is slow, so a request for the page waits for its turn.
+/// How many pages are made at the same time. Making a page takes some milliseconds of a
+/// processor, even if its client is slow, so further requests wait for their turn.
 const MAX_PAGES_IN_WORK: usize = 4;
 
 /// What a listener answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoints {
     Everything,
-    /// The hosts' files, `/healthz` and `/readyz`.
+    /// The hosts' files, the kernel, `/healthz` and `/readyz`.
     Images,
-    /// The hosts' files under their ids only, `/healthz` and `/readyz`. A client that
-    /// does not know an id gets no host's file.
+    /// The hosts' files under their ids only, the kernel, `/healthz` and `/readyz`. A
+    /// client that does not know an id gets no host's file.
     Versions,
     /// `/`, `/status.json`, `/metrics`, `/healthz` and `/readyz`.
     Status,
@@ -199,7 +199,8 @@ impl Service {
 /// A status or a page on its way to a client.
 struct SentText<P> {
     text: String,
-    /// Returned when the client has the text.
+    /// Dropped when the client has taken the text. Another client can then have the
+    /// place.
     _place: P,
 }
 

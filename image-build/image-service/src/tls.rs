@@ -75,7 +75,8 @@ impl ServerTls {
     /// Reads the files.
     ///
     /// # Errors
-    /// The error names the invalid file.
+    /// If a file cannot be read or is invalid, or if certificate and key do not belong
+    /// together. The error names the file or both files.
     pub fn from_files(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
         let stamps = Mutex::new(stamps(&certificate, &key));
         let config = RwLock::new(read(&certificate, &key)?);

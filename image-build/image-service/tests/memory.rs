@@ -1,6 +1,6 @@
-//! Measures what the service needs for many hosts and many clients. These tests
-//! measure the memory of their own process, so they run one after the other and in a
-//! separate program.
+//! Measures how much memory the service needs for many hosts and many clients. These
+//! tests measure the memory of their own process, so they run one after the other and in
+//! a separate program.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
 
@@ -31,8 +31,8 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The anonymous memory of this process in bytes: not the base, which is a file in
-/// memory.
+/// The anonymous memory of this process in bytes. It does not include the base, which is
+/// a memory file.
 fn own_memory() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -88,7 +88,7 @@ fn readers_of_one_host_share_its_files() {
         clients.push(client);
     }
     let grown = own_memory().saturating_sub(before);
-    // One archive of the ISO and one of the ramdisk.
+    // There is one archive for the ISO and one for the ramdisk, not one for each client.
     assert!(grown < 96 << 20, "{} MiB", grown >> 20);
 }
 
@@ -142,7 +142,8 @@ fn a_thousand_slow_readers_take_bounded_memory() {
         Limits::default(),
         None,
     );
-    // Both ends of a connection are in this process.
+    // Both ends of a connection are in this process, so it needs two descriptors for
+    // each.
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard.min(8192), hard).unwrap();
     let before = own_memory();

@@ -7,7 +7,8 @@ pub fn line(sha256: &str, name: &str) -> String {
     format!("{sha256}  {name}\n")
 }
 
-/// Lines for several files, sorted by name.
+/// Lines for several files, sorted by name. Each item is a name and its digest in
+/// hexadecimal.
 #[must_use]
 pub fn list<'a>(digests: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut named: Vec<_> = digests.into_iter().collect();

@@ -13,14 +13,14 @@ pub struct Crate {
     pub license: Option<String>,
     /// The digest of the published file; `None` for crates of this workspace.
     pub sha256: Option<String>,
-    /// Whether it runs in the compiler and is in no program.
+    /// Whether it is a procedural macro, which runs in the compiler and is in no program.
     pub is_proc_macro: bool,
     /// The crates that it uses, as `NAME@VERSION`.
     pub dependencies: Vec<String>,
 }
 
 impl Crate {
-    /// What identifies the crate in the list.
+    /// What identifies the crate in the list: `NAME@VERSION`.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}@{}", self.name, self.version)

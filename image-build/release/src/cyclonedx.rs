@@ -50,8 +50,8 @@ pub enum Kind {
     Data,
 }
 
-/// Equal components are listed once. Components that differ must have different
-/// references.
+/// A component of the bill. The bill lists only one component for each reference, so
+/// different components must have different references.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Component {
     #[serde(rename = "type")]
@@ -112,7 +112,9 @@ pub struct Dependency {
 }
 
 impl Bom {
-    /// A bill of the product `name`, made by `landfall-image` of the same version.
+    /// A bill without components, for the product `name`. The product and the tool
+    /// `landfall-image` have the same version. `epoch` is the time of the bill in seconds
+    /// since 1970.
     #[must_use]
     pub fn new(name: &str, version: &str, license: &str, epoch: u32) -> Self {
         let versioned = |kind, reference: &str, name: &str| Component {
@@ -147,8 +149,8 @@ impl Bom {
         }
     }
 
-    /// Records what a component is made of. References to components that are not
-    /// in the bill are left out, because the specification does not allow them.
+    /// Records what a component is made of. The caller must add all these components to
+    /// the bill, because the specification does not allow references to other components.
     pub fn depends(&mut self, reference: &str, on: impl IntoIterator<Item = String>) {
         let mut depends_on: Vec<String> = on.into_iter().collect();
         depends_on.sort();
@@ -226,7 +228,7 @@ impl Component {
         component
     }
 
-    /// A package whose file is known.
+    /// Like [`Component::of_debian_package`], with the digest of the package file.
     #[must_use]
     pub fn of_debian_file(kind: Kind, package: &DebianPackage) -> Self {
         let DebianPackage {
@@ -258,7 +260,8 @@ impl Component {
 }
 
 impl License {
-    /// An SPDX expression. Old crates write `MIT/Apache-2.0`.
+    /// An SPDX expression. Old crates write `MIT/Apache-2.0`, which becomes
+    /// `MIT OR Apache-2.0`.
     #[must_use]
     pub fn expression(text: &str) -> Self {
         Self::Expression {

@@ -15,7 +15,7 @@ use md5::{Digest as _, Md5};
 
 use crate::tar_tree::{Content, Naming, Node, TarTree, TreeError};
 
-/// In bytes: the size of a block, for `Installed-Size`.
+/// The size of a block in bytes, for `Installed-Size`.
 const BLOCK: u64 = 1024;
 const XZ_LEVEL: u32 = 6;
 
@@ -46,8 +46,8 @@ pub enum DebianArchiveError {
     Write(#[source] io::Error),
 }
 
-/// Writes the package. `work` is a directory for temporary files. Every file has
-/// the time `epoch`.
+/// Writes the package. `work` is a directory for temporary files. Every file gets the
+/// modification time `epoch`, in seconds since 1970.
 pub fn write(
     out: impl Write,
     control: &Control<'_>,
@@ -84,8 +84,8 @@ fn packed(tree: &TarTree, file: &Path, epoch: u32) -> Result<Content, DebianArch
     Ok(Content::on_disk(file)?)
 }
 
-/// In KiB, as dpkg-gencontrol counts: every file is rounded up, and every other entry
-/// counts as 1 KiB.
+/// The installed size in KiB, as dpkg-gencontrol counts: the size of every file is
+/// rounded up, and every other entry counts as 1 KiB.
 fn installed_size(data: &TarTree) -> u64 {
     let sizes = data.iter().map(|(_, node)| match node {
         Node::File { content, .. } => content.size().div_ceil(BLOCK),

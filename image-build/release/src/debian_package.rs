@@ -7,7 +7,7 @@ use landfall_initramfs::digest_writer::DigestWriter;
 use landfall_initramfs::path_error::PathError;
 use landfall_initramfs::temporary;
 
-/// In bytes: the size limit of the control data of a package. The control data of
+/// The maximum size in bytes of the control data of a package. The control data of
 /// Debian's largest packages has some 10 KB.
 const MAX_CONTROL_BYTES: usize = 1 << 20;
 
@@ -125,15 +125,15 @@ impl DebianPackage {
         })
     }
 
-    /// Whether packages of this name may be installed for several architectures.
-    /// dpkg then writes the architecture into the names of its own files.
+    /// Whether packages of this name may be installed for several architectures at once.
+    /// dpkg then writes the architecture into the names of its files about the package.
     pub(crate) fn is_multi_arch_same(&self) -> bool {
         field(&self.control, "Multi-Arch") == Some("same")
     }
 }
 
-/// Whether the text is a valid package name (Debian Policy 5.6.1). It becomes the
-/// name of a directory.
+/// Whether the text has only the characters that Debian Policy (5.6.1) allows in a
+/// package name. The name becomes the name of a directory.
 fn is_package_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name

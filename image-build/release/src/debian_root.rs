@@ -1,9 +1,9 @@
 //! The root directory of a container, made of Debian packages.
 //!
-//! The packages' scripts do not run: building needs neither root nor a chroot, and
-//! gives the same bytes everywhere. What the programs of the builder need from such
-//! a script is made here: the links of the merged /usr, the bundle of certificate
-//! authorities, and dpkg's list of what is installed.
+//! The packages' scripts do not run: building needs neither root nor a chroot, and gives
+//! the same bytes everywhere. This module makes what the builder's programs need from
+//! these scripts: the links of the merged /usr, the bundle of certificate authorities,
+//! and dpkg's list of what is installed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,7 +31,7 @@ const DOCUMENTATION: &str = "usr/share/doc/";
 /// default.
 const AUTHORITIES: &str = "usr/share/ca-certificates/mozilla/";
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
-/// In bytes: the size limit of one certificate.
+/// The maximum size of one certificate in bytes.
 const MAX_CERTIFICATE_BYTES: u64 = 1 << 20;
 /// The depth to which directories are searched.
 const MAX_DEPTH: usize = 64;
@@ -159,7 +159,8 @@ impl Walk<'_> {
         } else {
             return Err(self.kind(inside));
         };
-        // Debian 13's base-files contains the links of the merged /usr.
+        // Debian 13's base-files contains the links of the merged /usr, which `build`
+        // adds in any case.
         if MERGED.contains(&inside) || is_left_out(&place) {
             return Ok(());
         }

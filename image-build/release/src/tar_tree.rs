@@ -137,7 +137,7 @@ impl TarTree {
         self.add(path, Node::Link { target })
     }
 
-    /// Adds a node. The same node once more is no error.
+    /// Adds a node and its parents. It is not an error if the same node is already there.
     pub fn add(&mut self, path: &str, node: Node) -> Result<(), TreeError> {
         if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(TreeError::Path(path.to_owned()));
@@ -177,7 +177,8 @@ impl TarTree {
         })
     }
 
-    /// Writes the archive. Every entry belongs to root and has the time `epoch`.
+    /// Writes the archive. Every entry belongs to root and has the modification time
+    /// `epoch`, in seconds since 1970.
     pub fn write(&self, out: impl Write, naming: Naming, epoch: u32) -> Result<(), TreeError> {
         let mut builder = tar::Builder::new(out);
         if naming == Naming::DotSlash {

@@ -6,7 +6,8 @@ use time::format_description::well_known::Rfc3339;
 /// Seconds since 1970 in the form `2023-11-14T22:13:20Z` (RFC 3339).
 #[must_use]
 pub fn rfc3339(epoch: u32) -> String {
-    // Neither can fail: 2^32 seconds end in the year 2106.
+    // Neither the conversion nor the formatting can fail: 2^32 seconds end in the year
+    // 2106.
     let time = OffsetDateTime::from_unix_timestamp(epoch.into());
     let time = time.unwrap_or(OffsetDateTime::UNIX_EPOCH);
     time.format(&Rfc3339).unwrap_or_default()

@@ -9,11 +9,11 @@ use landfall_ext4::{Error, FileSystem, Kind, Storage};
 use landfall_handover::boot_files::BootFiles;
 use landfall_report::failure::{Failure, Result};
 
-/// In bytes: the largest file to which something is added.
+/// The maximum size in bytes of a file to which content is appended.
 const MOST_APPENDED: u64 = 1 << 20;
 
-/// The handover changes files through a shared reference, as it does on a mounted
-/// partition.
+/// `BootFiles` changes files through a shared reference, so the file system is in a
+/// `RefCell`.
 pub(super) struct Ext4Files<S>(RefCell<FileSystem<S>>);
 
 impl<S: Storage> Ext4Files<S> {
@@ -22,7 +22,7 @@ impl<S: Storage> Ext4Files<S> {
         Ok(Self(RefCell::new(FileSystem::open(storage, len)?)))
     }
 
-    /// The places in bytes within the partition, and what to write there.
+    /// The changes: an offset in the partition in bytes, and what to write there.
     pub(super) fn into_changes(self) -> Vec<(u64, Vec<u8>)> {
         let files = self.0.into_inner();
         let changes = files.changes();

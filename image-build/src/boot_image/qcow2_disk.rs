@@ -117,20 +117,21 @@ impl Qcow2Disk {
         Err(Qcow2Error::BeyondDisk { offset, size })
     }
 
-    /// The number of the cluster with this byte of the disk, and the place in it.
+    /// The number of the cluster that contains this byte of the disk, and the offset of
+    /// the byte in the cluster.
     fn split(&self, offset: u64) -> (u64, u64) {
         let size = self.header.cluster_size();
         (offset / size, offset % size)
     }
 
-    /// The place in the file of an L1 entry, and the entry.
+    /// The L1 entry for the cluster `number`: its offset in the file, and its value.
     fn l1_entry(&self, number: u64) -> Result<(u64, u64)> {
         let index = number * self.header.cluster_size() / self.header.l2_coverage();
         let place = self.header.l1_offset + index * 8;
         Ok((place, read_u64(&self.file, place)?))
     }
 
-    /// The entry of a cluster in the L2 table: as it is, and its meaning.
+    /// The L2 entry of a cluster: its value, and its meaning.
     fn cluster(&self, number: u64) -> Result<(u64, Cluster)> {
         let (_, l1_entry) = self.l1_entry(number)?;
         let table = tables::l1_entry(&self.header, l1_entry).map_err(Qcow2Error::Entry)?;
@@ -142,7 +143,7 @@ impl Qcow2Disk {
         Ok((entry, cluster))
     }
 
-    /// In bytes from the start of an L2 table.
+    /// The offset of the entry of a cluster in its L2 table, in bytes.
     fn place_in_l2(&self, number: u64) -> u64 {
         number % (self.header.cluster_size() / 8) * 8
     }
@@ -152,7 +153,7 @@ impl Qcow2Disk {
         if unpacked.as_ref().is_some_and(|(last, _)| *last == number) {
             return Ok(());
         }
-        // The last one may be shorter than its entry says.
+        // The compressed data at the end of the file may be shorter than the entry says.
         let available = self.file.metadata()?.len().saturating_sub(host);
         let mut packed = vec![0; len.min(available) as usize];
         self.file.read_exact_at(&mut packed, host)?;
@@ -184,7 +185,7 @@ impl Qcow2Disk {
         content[within as usize..][..part.len()].copy_from_slice(part);
         let kept = entry & OFFSET;
         let host = if released.is_none() && kept != 0 {
-            // Zeros with a place that is already theirs.
+            // The cluster reads as zeros, but already has a place in the file.
             require_copied(entry)?;
             self.refcounts.require_in_file(kept)?;
             kept

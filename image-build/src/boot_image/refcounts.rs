@@ -8,7 +8,7 @@ use landfall_disk::image::qcow2::header::Header;
 
 use super::qcow2_access::{Qcow2Error, Result, read_u64};
 
-/// In bytes: `QCOW_MAX_REFTABLE_SIZE` of QEMU.
+/// The maximum size of the table in bytes: `QCOW_MAX_REFTABLE_SIZE` of QEMU.
 const MOST_TABLE: u64 = 8 << 20;
 
 pub(super) struct Refcounts {
@@ -65,7 +65,7 @@ impl Refcounts {
         }
     }
 
-    /// Gives up one use of each cluster in this range.
+    /// Decrements the refcount of each cluster that has a byte in this range of the file.
     pub(super) fn release(&mut self, file: &File, place: u64, len: u64) -> Result<()> {
         let last = (place + len - 1) / self.cluster;
         for number in place / self.cluster..=last {

@@ -19,7 +19,7 @@ pub(super) fn install() {
         })
         .with_writer(std::io::stderr)
         .finish();
-    // An error means that there is one, which writes the events already.
+    // An error means that a subscriber is already installed, which writes the events.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 

@@ -1,4 +1,4 @@
-//! Writes a host's content into the areas of an ISO, in a copy or where it lies.
+//! Writes a host's content into the areas of an ISO, in a copy or in place.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -61,7 +61,8 @@ fn embedded_host(file: &HostFile) -> Option<EmbeddedHost> {
     EmbeddedHost::from_json(&String::from_utf8_lossy(&file.bytes)).ok()
 }
 
-/// If the changes name an image, the arguments that name another one are deleted.
+/// The changes for the base. If they name an image, they also delete the base's arguments
+/// that name another image.
 fn without_old_image(base: &BaseIso, changes: &Changes) -> Result<HostVersion> {
     let version = changes.version.clone();
     if !changes.names_image {
@@ -130,7 +131,8 @@ fn copy(base: &File, output: &Path, force: bool, patches: &[Patch]) -> Result<()
     Ok(copy.finish()?)
 }
 
-/// Writes into the base itself. After an error the areas hold what they held before.
+/// Writes into the base itself. After an error, writes the old bytes back. If that fails
+/// too, the areas are damaged, and the error says so.
 fn in_place(base: &File, path: &Path, patches: &[Patch]) -> Result<()> {
     let writing = || format!("cannot write {}", path.display());
     let mut old = Vec::new();

@@ -16,7 +16,7 @@ pub(super) fn customize(place: &Place<'_>, version: &HostVersion) -> Result<Cust
         kargs.delete.is_empty() && kargs.append.is_empty(),
         "a ramdisk holds no kernel arguments -- give them to the boot loader (`landfall-image pxe --karg` writes boot.ipxe and grub/grub.cfg)"
     );
-    // The link stays, and the file behind it is replaced.
+    // If the base is a symbolic link, the link stays, and the file behind it is replaced.
     let target = match place.output {
         Some(output) => output.to_owned(),
         None => fs::canonicalize(place.base).context("cannot read its path")?,

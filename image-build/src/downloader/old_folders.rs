@@ -11,7 +11,7 @@ use super::{FOLDER, UNFINISHED};
 /// work of another container.
 const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 
-/// The folders of ours that any of the links leads to.
+/// The names of our folders to which a link in `images` leads.
 pub(super) fn linked_folders(images: &Path) -> BTreeSet<String> {
     let names = names(images).into_iter();
     let targets = names.filter_map(|name| fs::read_link(images.join(name)).ok());
@@ -22,8 +22,9 @@ pub(super) fn linked_folders(images: &Path) -> BTreeSet<String> {
     folders.collect()
 }
 
-/// Removes old folders that are not kept, and leftovers. Returns what could not be
-/// removed.
+/// Removes our folders that are not in `kept`, and unfinished folders and links, if they
+/// are older than [`LEFTOVER_AGE`]. Returns a message for each one that it could not
+/// remove.
 pub(super) fn remove_old(images: &Path, kept: &BTreeSet<String>) -> Vec<String> {
     let mut problems = Vec::new();
     for name in names(images) {
@@ -47,8 +48,8 @@ pub(super) fn remove_old(images: &Path, kept: &BTreeSet<String>) -> Vec<String> 
     problems
 }
 
-/// Whether a file is so old that nobody works on it. The directory was changed just now,
-/// so its time is the current time on the clock of the file system.
+/// Whether a file is so old that nobody works on it. The caller has just changed the
+/// directory `images`, so its time is the current time on the clock of the file system.
 fn is_leftover(images: &Path, path: &Path) -> bool {
     let time = |path: &Path| path.symlink_metadata().and_then(|data| data.modified());
     let age = time(images).and_then(|now| {

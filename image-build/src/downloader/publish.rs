@@ -27,11 +27,11 @@ use super::old_folders::{linked_folders, remove_old};
 use super::request::Request;
 use super::{FOLDER, KERNEL, RAMDISK, UNFINISHED};
 
-/// The file that metal3's downloader keeps the answer of its server in.
+/// The file in which metal3's downloader keeps the headers of its server's answer.
 const HEADERS: &str = "ironic-python-agent.headers";
-/// How often the folder is made again if another container removes it.
+/// The maximum number of attempts if another container removes the folder.
 const ATTEMPTS: usize = 3;
-/// In bytes: how much is copied at once.
+/// The number of bytes that are copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ impl PublishError {
 pub(super) struct Ramdisk {
     /// Path and digest of kernel and ramdisk.
     files: [(PathBuf, String); 2],
-    /// In bytes: the size of both together.
+    /// The size of both files together, in bytes.
     pub(super) size: u64,
     /// The digest of both together.
     sha256: String,
@@ -180,9 +180,9 @@ fn is_whole(ramdisk: &Ramdisk, folder: &Path) -> bool {
     same_files && read.is_ok() && found == headers.as_bytes()
 }
 
-/// Gives the files of an earlier start the current time, because Ironic's cache holds
-/// the files of another version. The folder also gets the current time, so that no
-/// other container removes it.
+/// Gives the files of an earlier start the current time, so that Ironic fetches them
+/// again: its cache holds the files of another version. The folder also gets the current
+/// time, so that no other container removes it.
 fn touch(folder: &Path) -> io::Result<()> {
     File::open(folder)?.set_modified(SystemTime::now())?;
     for name in [KERNEL, RAMDISK] {
@@ -208,7 +208,8 @@ fn place_folder(ramdisk: &Ramdisk, images: &Path, name: &str) -> Result<(), Path
     set_mode(path, 0o755)?;
     sync(path)?;
     let place = images.join(name);
-    // A damaged folder cannot be replaced by a rename, because it is not empty.
+    // A damaged folder cannot be replaced by a rename, because it is not empty. So move
+    // it aside first.
     let aside = path.with_extension("damaged");
     let moved = place.symlink_metadata().is_ok() && fs::rename(&place, &aside).is_ok();
     fs::rename(path, &place).map_err(PathError::new("cannot make", &place))?;
@@ -240,8 +241,8 @@ fn write(path: &Path, input: &mut dyn Read, source: &Path) -> Result<(), PathErr
     file.sync_all().map_err(writing())
 }
 
-/// Sets the mode, whatever the umask. If a volume refuses this, the volume is still
-/// usable if the existing mode is sufficient.
+/// Sets the mode, whatever the umask. It is not an error if the volume refuses this and
+/// the existing mode is sufficient.
 fn set_mode(path: &Path, mode: u32) -> Result<(), PathError> {
     let result = fs::set_permissions(path, Permissions::from_mode(mode));
     let is_enough = path

@@ -1,4 +1,4 @@
-//! What the environment of the container asks for.
+//! The settings in the environment of the container.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ const ARCHITECTURES: [&str; 2] = ["x86_64", "amd64"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
-    /// The volume that Ironic's web server serves `html` of.
+    /// The volume whose directory `html` Ironic's web server serves.
     pub(super) shared: PathBuf,
     /// The text between the name of a link and its ending: `_x86_64`, or nothing. If
     /// any link has this suffix, ironic-image names the files by architecture, and its

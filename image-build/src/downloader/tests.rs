@@ -174,7 +174,8 @@ fn the_previous_folder_stays_and_older_ones_go() {
     assert!(!names.contains(&folders[0]), "{names:?}");
     assert!(names.contains(&folders[1]) && names.contains(&folders[2]));
     assert_eq!(site.read(KERNEL), "kernel three");
-    // Back to the version before: its files are newer than those in Ironic's cache.
+    // Publish the previous version again: its files must be newer than those in Ironic's
+    // cache.
     let hour = SystemTime::now() - Duration::from_secs(3600);
     let kernel = File::open(site.images().join(&folders[1]).join(KERNEL)).unwrap();
     kernel.set_modified(hour).unwrap();
@@ -241,7 +242,7 @@ fn files_in_the_way() {
     site.publish().unwrap();
     assert_eq!(site.read(KERNEL), "kernel one");
 
-    // A damaged file of ours is not trusted because of its name.
+    // A damaged file in our folder is not trusted because of the folder's name.
     let folder = site.folder();
     let damaged = site.images().join(&folder).join(RAMDISK);
     fs::remove_file(&damaged).unwrap();

@@ -13,8 +13,8 @@ use landfall_network_plan::Document;
 
 use super::{EmptyFile, read_text};
 
-/// Adds every host of the directory. If another file already lists the host without a
-/// network, the host gets the network of its file. Returns the empty files.
+/// Adds every host of the directory. If `reading` already has the host without a network,
+/// the host gets the network from its file in the directory. Returns the empty files.
 pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<Vec<EmptyFile>> {
     let looking = || format!("cannot look for hosts in {}", directory.display());
     let mut paths: Vec<PathBuf> = fs::read_dir(directory)

@@ -8,9 +8,9 @@ use landfall_network_plan::Document;
 
 use super::Checked;
 
-/// Gives each host the hardware addresses that identify it, and reports the hosts
-/// that cannot be told apart. Hosts that are not `together` in one image need no
-/// address.
+/// Gives each host the hardware addresses that identify it, and reports the hosts that
+/// cannot be told apart. Hosts that are not `together` in one image need no address,
+/// except those with [`Identity::OnlyInNetwork`].
 pub(super) fn identify(checked: &mut [Checked], together: bool, faults: &mut Vec<String>) {
     let several = together && checked.len() > 1;
     for Checked {
@@ -40,7 +40,8 @@ pub(super) fn identify(checked: &mut [Checked], together: bool, faults: &mut Vec
     for checked in checked.iter() {
         let Checked { title, host, .. } = checked;
         let must_have_one = match checked.identity {
-            // A network that cannot be used may have addresses.
+            // If the network cannot be used, its addresses are not known. Its fault has
+            // already been reported.
             _ if checked.network.is_none() => false,
             Identity::Listed => false,
             Identity::InNetwork => several,

@@ -127,7 +127,8 @@ fn an_agent_config_says_which_nics_its_names_mean() {
     assert_eq!(nic.matches.name, None);
     let hints = found[0].root_device_hints.as_ref().unwrap();
     assert_eq!(hints.to_string(), "deviceName: \"/dev/sdb\"");
-    // The file has no network for this host, and the directory is not used.
+    // agent-config.yaml has no network for this host, and without --hosts no directory is
+    // read.
     assert_eq!(found[1].document, Document::None);
     assert_eq!(found[1].root_device_hints, None);
 }
@@ -157,7 +158,7 @@ fn an_agent_config_identifies_the_hosts_of_a_directory() {
     assert_eq!(found[1].macs, [mac("52:54:00:00:00:0b")]);
     assert_eq!(found[1].document, Document::None);
 
-    // Without the agent-config.yaml, nothing says which machine is b.
+    // Without agent-config.yaml, no MAC address identifies host b.
     let error = Hosts::read(&HostArguments {
         hosts: Some(directory),
         ..HostArguments::default()
@@ -288,7 +289,8 @@ fn hosts_of_several_manifests_are_distinguished() {
         })
     };
     let named = "preprovisioningNetworkDataName: s";
-    // The network has the address of a host that does not name its NIC.
+    // BareMetalHost `c` has no bootMACAddress: the MAC address comes from the network in
+    // its Secret.
     let good = read(&[host("a", &mac("0a")), host("c", named), secret.to_owned()]);
     let good = good.unwrap().hosts;
     assert_eq!(good[1].to_string(), "c (52:54:00:00:00:0c)");
@@ -301,7 +303,8 @@ fn hosts_of_several_manifests_are_distinguished() {
             vec![host("a", &mac("0c")), host("c", named), secret.to_owned()],
             "52:54:00:00:00:0c is a NIC of",
         ),
-        // Even a single host is one particular machine.
+        // A single BareMetalHost also describes one particular machine, so it needs a MAC
+        // address.
         (
             vec![host("a", "online: true")],
             "no MAC address identifies the machine -- give the BareMetalHost its bootMACAddress",

@@ -21,10 +21,10 @@ use crate::areas::DESCRIPTION_PATH;
 use crate::checksums;
 use crate::iso_command::digest;
 
-/// In bytes: how much of the kernel is read. The version of an arm64 kernel can be
-/// anywhere in the file. Debian's arm64 kernels have 40 MB.
+/// In bytes: how much of the kernel is read at most. The version of an arm64 kernel can
+/// be anywhere in the file. Debian's arm64 kernels are 40 MB.
 const KERNEL_START_BYTES: u32 = 256 << 20;
-/// In bytes: the size of the largest archives that are unpacked from one area.
+/// In bytes: the limit for the unpacked size of the archives in one area.
 const MAX_AREA_UNPACKED: usize = 256 << 20;
 
 #[derive(Debug, Serialize)]
@@ -35,7 +35,7 @@ pub(crate) struct IsoContent {
     pub(crate) kernel_is_signed: bool,
     /// The arguments that the kernel arguments area holds now.
     pub(crate) kernel_args: Option<String>,
-    /// Whether the medium was built with these arguments.
+    /// Whether `kernel_args` still are the arguments with which the ISO was built.
     pub(crate) kernel_args_are_default: bool,
     pub(crate) embed_size: u64,
     /// Paths of the files in the embed area.
@@ -43,9 +43,10 @@ pub(crate) struct IsoContent {
     /// Size of the area for coreos-installer and image-customization-controller; `None`
     /// if an older builder made the ISO.
     pub(crate) ignition_size: Option<u64>,
-    /// Paths of the files in that area.
+    /// Paths of the files in the area for coreos-installer.
     pub(crate) ignition_files: Vec<String>,
-    /// The image for nodes that do not name one.
+    /// The CoreOS image on the ISO, which the agent writes if the node's settings name no
+    /// image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) coreos_image: Option<CoreosImage>,
 }
@@ -64,7 +65,7 @@ pub(super) fn inspect(path: &Path, file: File) -> Result<Inspection> {
             .with_context(|| format!("{}: not an ISO of landfall-image", path.display()));
     }
     let mut verdict = checksums::verify(path, &mut iso)?;
-    // Of a stick, digest only the part to which the medium was copied.
+    // On a USB stick, digest only as many bytes as the ISO has.
     let (size, sha256) = digest(path, verdict.size)?;
     let mut inspection = Inspection {
         kind: "iso",
@@ -84,7 +85,8 @@ pub(super) fn inspect(path: &Path, file: File) -> Result<Inspection> {
     match content(&mut iso, &mut verdict.faults) {
         Ok((content, added)) => {
             inspection.iso = Some(content);
-            // The kernel unpacks the areas after the ramdisk.
+            // The kernel unpacks the archives in the areas after the ramdisk, so their
+            // files replace files of the ramdisk.
             for segment in &added {
                 for entry in newc::Reader::new(&segment.archive).flatten() {
                     if is_host(&entry) {
@@ -101,8 +103,8 @@ pub(super) fn inspect(path: &Path, file: File) -> Result<Inspection> {
     Ok(inspection)
 }
 
-/// The areas and the image of an ISO. Also returns the archives in the areas, in the
-/// order in which the kernel unpacks them.
+/// Reads what the ISO holds in addition to its ramdisk. Also returns the archives in the
+/// areas, in the order in which the kernel unpacks them.
 fn content(iso: &mut Iso<File>, faults: &mut Vec<String>) -> Result<(IsoContent, Vec<Segment>)> {
     let (areas, _) = Areas::of(iso)?;
     let kernel = KernelImage::parse(&iso.read_start(KERNEL, KERNEL_START_BYTES)?);
@@ -146,7 +148,7 @@ fn kernel_args(
         ));
         return Ok(None);
     };
-    // GRUB's lib/cmdline.c.
+    // GRUB's lib/cmdline.c puts a backslash before each of these characters.
     if let Some(bad) = arguments.chars().find(|c| matches!(c, '"' | '\'' | '\\')) {
         faults.push(format!(
             "{}: kernel arguments contain `{bad}`: GRUB does not pass quotes and backslashes on unchanged",
@@ -186,7 +188,8 @@ fn unpack(
     Ok(files)
 }
 
-/// The disk image on the ISO.
+/// Reads the description of the CoreOS disk image on the ISO, and checks the size of the
+/// image.
 fn coreos_image_on(iso: &mut Iso<File>) -> Result<Option<CoreosImage>> {
     let json = match iso.read(coreos_image::DESCRIPTION, coreos_image::DESCRIPTION_LIMIT) {
         Ok(json) => json,

@@ -10,8 +10,8 @@ pub(crate) struct UkiContent {
     pub(crate) kernel_args: Option<String>,
 }
 
-/// The content of the file other than the ramdisk, and the ramdisk; `None` if the file is
-/// no UKI.
+/// Returns the facts about a UKI, and its ramdisk; `None` if `file` is no UKI or has no
+/// ramdisk.
 pub(super) fn read(file: &[u8]) -> Option<(UkiContent, &[u8])> {
     let sections = unified_image::sections(file).ok()?;
     let find = |wanted: &str| {

@@ -150,7 +150,8 @@ impl Bill {
         Ok(())
     }
 
-    /// Firmware files are below the package that they come from, if dpkg knows it.
+    /// Adds each firmware file as a part of its Debian package, or as a component of its
+    /// own if dpkg does not know the package.
     fn add_firmware(&mut self, directory: Option<&Path>, files: &[Member]) {
         let owners = match directory.and_then(|directory| directory.canonicalize().ok()) {
             Some(directory) => firmware_owners(&directory, files),
@@ -237,7 +238,8 @@ fn parts(name: &str) -> &'static [Part] {
     }
 }
 
-/// The package of each firmware file. Debian 12 names files in /lib, Debian 13 in
+/// The package of each firmware file, by the path below `directory`. The function asks
+/// for /lib and /usr/lib: Debian 12's dpkg lists firmware in /lib, Debian 13's in
 /// /usr/lib, and both are the same directory.
 fn firmware_owners(directory: &Path, files: &[Member]) -> BTreeMap<String, Installed> {
     let directory = directory.to_string_lossy();

@@ -20,12 +20,13 @@ use crate::cli::Cli;
 const NAME: &str = "landfall-image";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const MAINTAINER: &str = "The Landfall authors <landfall@landfall.invalid>";
-/// The directory of the agents, which are no programs for the build machine's user.
+/// The directory of the agents. It is not in PATH, because agents run on other machines,
+/// not on the build machine.
 const AGENTS: &str = "usr/lib/landfall";
 /// The directory of the controller's manifests.
 const MANIFESTS: &str = "usr/share/landfall/kubernetes";
 
-/// The name of the file.
+/// The name of the .deb file.
 pub(super) fn file_name() -> String {
     format!("{NAME}_{VERSION}_amd64.deb")
 }
@@ -129,7 +130,8 @@ fn changelog(epoch: u32) -> String {
     )
 }
 
-/// The licences: that of Landfall, and those of the crates in its programs.
+/// The package's copyright file: the licence of Landfall, and those of the crates.io
+/// crates in its programs.
 fn copyright(crates: &[&Crate]) -> String {
     let mut text = String::from(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\

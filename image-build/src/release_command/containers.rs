@@ -19,13 +19,14 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const KERNEL_TYPE: &str = "application/vnd.landfall.kernel";
 const RAMDISK_TYPE: &str = "application/vnd.landfall.ramdisk";
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The base of the image service, in its image.
+/// The path of the base ISO in the container image of the image service.
 const BASE_ISO: &str = "usr/share/landfall/landfall.iso";
-/// The options of OpenShift's own image. The unit mounts ignition.conf next to this file;
-/// its options override these.
+/// The file with the options that OpenShift's own agent image sets. The systemd unit
+/// mounts ignition.conf next to this file, and the options in ignition.conf override
+/// those in this file.
 const AGENT_DEFAULTS_PATH: &str = "etc/ironic-python-agent/00-defaults.conf";
 
-/// The image that metal3 runs instead of its downloader.
+/// Builds the container image that metal3 runs instead of its own downloader.
 pub(super) fn downloader(built: &Built, programs: &Programs, work: &Path) -> Result<Manifest> {
     let mut tree = TarTree::default();
     let program = Content::on_disk(&programs.builder)?;
@@ -34,7 +35,8 @@ pub(super) fn downloader(built: &Built, programs: &Programs, work: &Path) -> Res
         (downloader::KERNEL, &built.kernel),
         (downloader::RAMDISK, &built.ramdisk),
     ] {
-        // Every uid must be able to read them.
+        // metal3 may run the container under any uid, so every uid must be able to read
+        // both files.
         let path = format!("{}/{name}", downloader::DIRECTORY);
         tree.file(&path, content.content.clone(), 0o444)?;
     }
@@ -49,8 +51,8 @@ pub(super) fn downloader(built: &Built, programs: &Programs, work: &Path) -> Res
     Ok(oci::image(&settings, &[layer], built.epoch)?)
 }
 
-/// The image of `landfall-image serve` and `landfall-image controller`, with the ISO
-/// as the base of all hosts.
+/// Builds the container image of `landfall-image serve` and `landfall-image controller`.
+/// It contains the ISO as the base for the ISOs of all hosts.
 pub(super) fn image_service(
     iso: &Path,
     programs: &Programs,
@@ -71,7 +73,7 @@ pub(super) fn image_service(
     Ok(oci::image(&settings, &[layer], epoch)?)
 }
 
-/// The artefacts that Ironic takes as kernel and ramdisk.
+/// Makes the OCI artefacts that Ironic accepts as kernel and ramdisk.
 pub(super) fn artifacts(built: &Built) -> Result<Vec<Manifest>> {
     let one = |name, kind, title, blob: &Blob| {
         oci::artifact(name, kind, title, blob.clone(), built.epoch)
@@ -82,8 +84,8 @@ pub(super) fn artifacts(built: &Built) -> Result<Vec<Manifest>> {
     ])
 }
 
-/// The image for OpenShift's setting `ironicAgentImage`. The program is the agent
-/// for live systems, because the container works on a CoreOS live system.
+/// Builds the container image for OpenShift's setting `ironicAgentImage`. The program is
+/// the agent for live systems, because the container works on a CoreOS live system.
 pub(super) fn agent(
     agent: &Path,
     configuration: &[ConfigurationFile],
@@ -115,8 +117,8 @@ pub(super) fn agent(
     Ok(oci::image(&settings, &[layer], epoch)?)
 }
 
-/// The image of the builder, made of Debian packages and the files of our own
-/// package.
+/// Builds the container image of the builder from Debian packages and from the files of
+/// the builder's own package.
 pub(super) fn builder(
     packages: &[DebianPackage],
     own: &TarTree,

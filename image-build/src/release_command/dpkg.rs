@@ -19,8 +19,8 @@ impl Installed {
     }
 }
 
-/// The packages of these files, by path. Leaves out files that belong to no package.
-/// Without dpkg the result is empty.
+/// Returns the installed package of each path. Leaves out paths that belong to no
+/// package. Without dpkg the result is empty.
 pub(super) fn owners(paths: &[String]) -> BTreeMap<String, Installed> {
     if paths.is_empty() {
         return BTreeMap::new();
@@ -37,8 +37,8 @@ pub(super) fn owners(paths: &[String]) -> BTreeMap<String, Installed> {
         .collect()
 }
 
-/// dpkg-query fails if one of the paths belongs to no package, but prints the
-/// others.
+/// Returns what dpkg-query prints. Its exit status is ignored: it fails if one of the
+/// paths belongs to no package, but still prints the packages of the other paths.
 fn dpkg_query(options: &[&str], names: &[String]) -> String {
     if names.is_empty() {
         return String::new();
@@ -50,8 +50,8 @@ fn dpkg_query(options: &[&str], names: &[String]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Lines such as `grub-pc-bin: /usr/lib/grub/i386-pc/boot.img` and `a:amd64, b:
-/// /lib`.
+/// Parses `dpkg-query -S`: lines such as `grub-pc-bin: /usr/lib/grub/i386-pc/boot.img`
+/// and `a:amd64, b: /lib`. Returns the name of the first package of each path.
 fn by_path(text: &str) -> BTreeMap<String, String> {
     let lines = text
         .lines()

@@ -1,8 +1,8 @@
 //! `esp.img`: the EFI system partition for Ironic's setting `bootloader`. Ironic
 //! puts it on the ISOs that it makes of kernel and ramdisk for virtual media.
 //!
-//! The image holds Debian's shim and signed GRUB, which start Debian's signed kernel
-//! also with Secure Boot. The GRUB for media has the prefix /boot/grub, the default of
+//! The image holds Debian's shim and signed GRUB, which start Debian's signed kernel also
+//! with Secure Boot. The signed GRUB for CDs reads /boot/grub/grub.cfg, the default of
 //! Ironic's `grub_config_path`.
 
 use anyhow::Result;
@@ -11,7 +11,8 @@ use landfall_initramfs::digest_writer;
 use crate::boot_parts::Loaders;
 use crate::{grub_cfg, iso_image};
 
-/// Of parts that an ISO with Secure Boot needs, too.
+/// Builds the image from Debian's files that an ISO with Secure Boot needs too, so they
+/// exist.
 pub(super) fn build(loaders: &Loaders) -> Result<Vec<u8>> {
     let efi = loaders.efi();
     let grub = format!("EFI/BOOT/{}", efi.grub_name);

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::report::Report;
 
-/// The list of all other files.
+/// The file that lists the digests of all other files of the release.
 const CHECKSUMS: &str = "SHA256SUMS";
 
 /// A finished file.
@@ -45,8 +45,8 @@ pub(super) struct Outputs<'a> {
 }
 
 impl<'a> Outputs<'a> {
-    /// Fails if the directory has anything in it, so that files of another release
-    /// do not get mixed with these, unless the user forces it.
+    /// Fails if the directory is not empty and `force` is false, so that the files of two
+    /// releases do not get mixed.
     pub(super) fn new(directory: &Path, force: bool, report: &'a Report) -> Result<Self> {
         let is_empty = match directory.read_dir() {
             Ok(mut entries) => entries.next().is_none(),
@@ -109,7 +109,7 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Adds `NAME.sha256` to the file that was added last.
+    /// Adds a file `NAME.sha256` for the file NAME that was added last.
     pub(super) fn checksum_of_last(&mut self) -> Result<()> {
         let Some(made) = self.made.last() else {
             return Ok(());

@@ -17,7 +17,7 @@ const MAX_UNPACKED_BYTES: usize = 4 << 30;
 pub(super) struct Member {
     pub(super) path: String,
     pub(super) sha256: String,
-    /// The licence of a kernel module, in the words of the kernel.
+    /// The licence of a kernel module as its `.modinfo` states it, such as `GPL v2`.
     pub(super) license: Option<String>,
 }
 

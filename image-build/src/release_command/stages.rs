@@ -19,7 +19,8 @@ use crate::iso_image::{self, Medium};
 use crate::kernel_args::KernelArgs;
 use crate::ramdisk_command::Ingredients;
 
-/// In bytes: the area for hosts in the ISO, the default of `landfall-image iso`.
+/// In bytes: the size of the embed area and of the Ignition area in the ISO, as the
+/// default of `landfall-image iso`.
 const EMBED_BYTES: usize = 256 << 10;
 
 /// Everything that the files of the release are made of.
@@ -36,8 +37,9 @@ pub(super) struct Release<'a> {
 }
 
 impl Release<'_> {
-    /// The layout of <https://tarballs.opendev.org/openstack/ironic-python-agent>,
-    /// which every platform copies.
+    /// Adds kernel and ramdisk in the layout of
+    /// <https://tarballs.opendev.org/openstack/ironic-python-agent>, which all platforms
+    /// use.
     pub(super) fn ramdisk_files(&self, outputs: &mut Outputs<'_>) -> Result<()> {
         for name in self.names {
             let stem = name.stem();
@@ -103,7 +105,7 @@ impl Release<'_> {
         outputs.copy("esp.img", &Content::Bytes(esp_image::build(self.loaders)?))
     }
 
-    /// The programs and the package of the builder. Returns the files of the
+    /// Adds the programs and the Debian package of the builder. Returns the files of the
     /// package.
     pub(super) fn programs(&self, outputs: &mut Outputs<'_>) -> Result<TarTree> {
         for (name, path) in [

@@ -23,11 +23,13 @@ use crate::pxe_tree;
 use crate::report;
 use crate::site_configuration::SiteConfiguration;
 
-/// What a service has in memory, and from which files.
+/// The files of the service, and what is known about the content that it has read from
+/// them.
 pub(super) struct Content<'a> {
     arguments: &'a ServeArguments,
     files: BaseFiles,
-    /// The base files as they were when they were read.
+    /// The state of the base files when they were read: `None` for a file that is missing
+    /// or not configured.
     stamps: Vec<Option<FileStamp>>,
     known: Known,
 }
@@ -40,12 +42,12 @@ struct Known {
     empty: HashSet<String>,
 }
 
-/// Whether an empty file may take a host's network away.
+/// Whether a host whose file has become empty may lose its network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EmptyFiles {
-    /// An operator has asked for the files as they are.
+    /// Yes: the service starts, or an operator has sent SIGHUP.
     AsGiven,
-    /// A program may have begun to write the file.
+    /// No, this is an error: a program may have just begun to write the file.
     Suspicious,
 }
 
@@ -73,7 +75,8 @@ impl<'a> Content<'a> {
 
     /// Reads the base files.
     pub(super) fn load_base(&mut self) -> Result<Base> {
-        // Before the files are read: a change meanwhile is then noticed next time.
+        // Take the stamps before reading the files, so that the next reload notices a
+        // change during the read.
         let stamps = self.stamps_now();
         let base = Base::load(&self.files)?;
         // Verify the digests: a program that is still writing the ISO may pause for
@@ -87,7 +90,8 @@ impl<'a> Content<'a> {
                 faults.join("; ")
             );
         }
-        // Kernel and ramdisk are of one build only if none of them changed meanwhile.
+        // ISO, kernel and ramdisk are surely of one build only if no file changed
+        // meanwhile.
         if self.stamps_now() != stamps {
             bail!("the base changed while the service read it -- try again");
         }
@@ -164,7 +168,7 @@ impl<'a> Content<'a> {
     pub(super) fn put_on(&mut self, store: &HostStore, base: Base, read: ReadHosts) -> Result<()> {
         let result = self.replace(store, Arc::new(base), read);
         if result.is_err() {
-            // The new base is not used: the next reload must try it again.
+            // The new base is not in use, so the next full reload must read it again.
             self.stamps.clear();
         }
         result
@@ -184,7 +188,8 @@ impl<'a> Content<'a> {
             }
         }
         self.known = known;
-        // The allocator would keep what reading has freed, as long as the service runs.
+        // Without this call, the allocator would keep the memory that reading has freed
+        // as long as the service runs.
         freed_memory::give_back();
         Ok(())
     }
@@ -246,7 +251,7 @@ pub(crate) fn warn_of_ignition_configs(arguments: &ServiceArguments) -> Result<(
     }
     if let Some(tree) = &arguments.pxe {
         let path = tree.join(areas::IGNITION_PATH);
-        // Other trees have no such file.
+        // A tree that `landfall-image pxe` did not make may have no such file.
         if fs::read(&path).is_ok_and(|bytes| bytes != empty_ramdisk()) {
             found.push(path.display().to_string());
         }
@@ -259,7 +264,8 @@ pub(crate) fn warn_of_ignition_configs(arguments: &ServiceArguments) -> Result<(
     Ok(())
 }
 
-/// What all hosts have in addition to the base.
+/// Returns the site's configuration files and kernel arguments, which all hosts have in
+/// addition to the base.
 pub(crate) fn common_version(arguments: &ServiceArguments) -> Result<HostVersion> {
     let changes = &arguments.site;
     let site = SiteConfiguration::read(changes.ca_file.as_deref(), &changes.config_file)?;

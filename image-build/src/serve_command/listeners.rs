@@ -15,8 +15,9 @@ use crate::report::{self, Report};
 
 /// The port for http if none is given.
 const PORT: u16 = 8080;
-/// How long the service still accepts clients after `/readyz` has begun to report its
-/// end. A load balancer that asks every second notices it in this time.
+/// How long the service still accepts clients after `/readyz` has begun to report that
+/// the service stops. A load balancer that checks `/readyz` every second notices it in
+/// this time.
 const NOTICE: Duration = Duration::from_secs(2);
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -62,7 +63,7 @@ impl Running {
         Self::start_as(endpoints, arguments, store, tls, report)
     }
 
-    /// `endpoints` is what the listeners for http and https answer.
+    /// `endpoints` are the paths that the listeners for http and https serve.
     pub(crate) fn start_as(
         endpoints: Endpoints,
         arguments: &ServiceArguments,
@@ -86,7 +87,8 @@ impl Running {
         })
     }
 
-    /// Lets answers in progress finish.
+    /// Reports on `/readyz` that the service stops, waits [`NOTICE`], and then lets
+    /// answers in progress finish.
     pub(crate) async fn stop(self, report: &Report) {
         report.stage("stopping: answers in progress may finish");
         self.chores.abort();
@@ -103,7 +105,7 @@ async fn chores(store: HostStore, tls: Option<ServerTls>) {
     loop {
         every.tick().await;
         store.drop_unused();
-        // Other programs renew the certificate, and do not know the service.
+        // Other programs renew the certificate, and do not notify the service.
         match tls.as_ref().map(ServerTls::reload_if_changed) {
             Some(Ok(true)) => report::say("the new certificate is in use"),
             Some(Err(error)) => report::warn(&format!(
@@ -121,7 +123,7 @@ fn allow_descriptors(connections: u64) {
     let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return;
     };
-    // Some for the listeners, the runtime and the files of a reload.
+    // 64 more for the listeners, the runtime and the files of a reload.
     let needed = connections + 64;
     let raised = setrlimit(Resource::RLIMIT_NOFILE, needed.min(hard), hard);
     if raised.is_err() || hard < needed {

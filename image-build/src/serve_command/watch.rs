@@ -41,7 +41,7 @@ pub(super) struct Watch {
     inotify: Arc<Inotify>,
     events: Receiver<Result<Vec<InotifyEvent>, Errno>>,
     places: Vec<Watched>,
-    /// The first and the last change that has not been reported yet.
+    /// The times of the first and the last change that have not been reported yet.
     changes: Option<(Instant, Instant)>,
     /// Files that are being written, and when they changed last.
     unfinished: HashMap<PathBuf, Instant>,
@@ -55,14 +55,15 @@ struct Watched {
     /// The watch, and device and inode of what it watches. `None` if there is nothing
     /// to watch now.
     on: Option<(WatchDescriptor, [u64; 2])>,
-    /// The user knows that there is nothing to watch.
+    /// Whether the user has been warned that there is nothing to watch.
     is_reported: bool,
 }
 
 impl Watched {
     /// Whether a change of this file matters.
     fn concerns(&self, name: &OsStr) -> bool {
-        // Kubernetes' `..data`; all other hidden files are those of editors.
+        // A change of Kubernetes' link `..data` matters. All other hidden files are
+        // temporary files of editors.
         if name.as_bytes().starts_with(b".") {
             return name.as_bytes().starts_with(b"..");
         }
@@ -120,7 +121,8 @@ impl Watch {
     }
 
     /// Returns after a change, as soon as no more changes follow and no file is half
-    /// written. May be cancelled at any time.
+    /// written, but at the latest [`LONGEST`] after the first change. May be cancelled at
+    /// any time.
     pub(super) async fn changed(&mut self) {
         loop {
             if self.is_broken {
@@ -192,7 +194,8 @@ impl Watch {
         self.changes = Some((first, now));
     }
 
-    /// Watches the directories that the paths stand for now.
+    /// Compares each path with the directory that is watched for it, and renews the watch
+    /// if the path now leads to another directory.
     fn check(&mut self, now: Instant) {
         self.next_check = now + CHECK;
         for at in 0..self.places.len() {
@@ -229,7 +232,7 @@ impl Watch {
     fn remove(&self, watch: WatchDescriptor) {
         let mut all = self.places.iter().filter_map(|place| place.on);
         if !all.any(|(other, _)| other == watch) {
-            // An error means that the kernel has ended it already.
+            // An error means that the kernel has already removed the watch.
             let _ = self.inotify.rm_watch(watch);
         }
     }
@@ -242,8 +245,8 @@ impl Watch {
     }
 }
 
-/// Reads events until an error. The thread ends with the program: it waits in a system
-/// call.
+/// Reads events until an error. Nobody joins the thread: it blocks in a system call until
+/// the program exits.
 fn events(inotify: Arc<Inotify>) -> Result<Receiver<Result<Vec<InotifyEvent>, Errno>>> {
     let (sender, receiver) = channel(16);
     let read = move || {
@@ -270,12 +273,13 @@ fn identity(directory: &Path) -> io::Result<[u64; 2]> {
     Ok([found.dev(), found.ino()])
 }
 
-/// Whether a program that makes this file closes it later. Links are complete at once.
+/// Whether a change of this file is complete only when the program that writes it closes
+/// it. Symbolic and hard links are complete at once.
 fn is_written_in_place(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.nlink() == 1)
 }
 
-/// Returns after a change; never without a watch.
+/// Returns after a change; waits forever if `watch` is `None`.
 pub(super) async fn changed(watch: Option<&mut Watch>) {
     match watch {
         Some(watch) => watch.changed().await,
@@ -329,7 +333,7 @@ mod tests {
             is_not_reported(&mut watch).await;
             drop(slow);
             is_reported(&mut watch).await;
-            // A new file as well.
+            // A new file is not reported before it is closed, either.
             let slow = File::create(path("node8.yaml")).unwrap();
             fs::write(path("node1.yaml"), "x").unwrap();
             is_not_reported(&mut watch).await;

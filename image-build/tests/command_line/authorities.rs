@@ -36,7 +36,8 @@ fn the_authorities_that_are_trusted_are_in_every_product() {
     );
     let both = text(&["--ca-file", "own.pem", "--ca-bundle", "public.pem"]);
     assert!(both.contains("trusts   3 authorities"), "{both}");
-    // By default those of Debian, if the package ca-certificates is installed.
+    // By default the ramdisk trusts the authorities of the build machine, if Debian's
+    // package ca-certificates is installed.
     if Path::new("/etc/ssl/certs/ca-certificates.crt").exists() {
         let usual = text(&[]);
         assert!(

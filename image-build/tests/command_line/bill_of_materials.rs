@@ -1,4 +1,5 @@
-//! Tests the SBOM of a release: its components, and which file is made of which.
+//! Tests the SBOM of a release: its components, and which components each file of the
+//! release contains.
 
 use std::fs;
 
@@ -27,7 +28,8 @@ fn the_bill_names_all_components() {
     assert_eq!(kernel["components"][0]["name"], "virtio_net");
     let tool = find("pkg:deb/debian/some-tool@1%3A2%2Bb1?arch=amd64");
     assert_eq!(tool["hashes"][0]["content"].as_str().unwrap().len(), 64);
-    // Crates, with the digest of Cargo.lock; and none that only tests use.
+    // The bill lists crates with the digest from Cargo.lock. It leaves out crates that
+    // only tests use.
     let serde = components
         .iter()
         .find(|component| component["name"] == "serde_json")
@@ -87,7 +89,7 @@ fn the_bill_names_firmware() {
     assert_eq!(found["type"], "firmware");
     assert_eq!(found["name"], "acme/nic.bin");
     assert_eq!(found["hashes"][0]["content"], sha256(b"firmware"));
-    // What has the ramdisk has the firmware, and nothing else has it.
+    // Exactly the files that contain the ramdisk contain the firmware.
     let holders: Vec<&str> = { own["dependencies"].as_array().unwrap().iter() }
         .filter(|entry| {
             let on = entry["dependsOn"].as_array();
@@ -103,7 +105,7 @@ fn the_bill_names_firmware() {
     assert!(has("dib/ipa-debian-master.tar.gz"), "{holders:?}");
     assert!(!has("landfall-image") && !has("esp.img"), "{holders:?}");
 
-    // Without the directory there is none.
+    // Without --firmware the bill lists no firmware.
     let none = bill(&[]);
     let components = none["components"].as_array().unwrap();
     assert!(

@@ -15,7 +15,7 @@ const KARGS: &str = "console=tty0 console=ttyS0,115200n8 quiet a=b";
 /// Bytes that no JSON serialiser writes.
 const CONFIG: &[u8] = b"{ \"ignition\" : {\"version\":\"3.2.0\"} ,\n\t\"x\":\"\\u0041\"}\n\n";
 const KEYFILE: &[u8] = b"[connection]\nid=eth0\ntype=ethernet\n\n[ipv4]\nmethod=auto\n";
-/// In bytes: the size of both areas for ramdisks.
+/// In bytes: the size of the embed area, and also of the Ignition area.
 const AREA: usize = 256 * 1024;
 
 /// Media and the files that coreos-installer puts into them.
@@ -68,7 +68,7 @@ impl Media {
         fs::read(self.0.path(file)).unwrap()
     }
 
-    /// The ISO or ramdisk has no fault. Returns what `inspect` shows.
+    /// Asserts that the ISO or ramdisk has no fault. Returns what `inspect` shows.
     fn verified(&self, file: &str) -> Value {
         let output = self.0.run(&["inspect", "--verify", "--json", file]);
         let stdout = String::from_utf8_lossy(&output.stdout);
@@ -125,7 +125,8 @@ fn kernel_arguments() {
     media.good("iso kargs reset b.iso");
     media.is_as_built("b.iso");
 
-    // The kernel cuts a line of 2048 bytes, and the loader adds its share.
+    // The x86 kernel truncates its command line at 2048 bytes, and the boot loader adds
+    // arguments of its own, so the area holds at most 1792 bytes.
     let most = "x".repeat(1792 - KARGS.len() - 1);
     media.good(&format!("iso kargs modify -a {most} -o ./most.iso a.iso"));
     let iso = &media.verified("most.iso")["iso"];
@@ -195,7 +196,8 @@ fn network_settings() {
     media.is_as_built("b.iso");
 }
 
-/// Everything at once, beside what Landfall's own programs change.
+/// All changes of coreos-installer in one ISO that also holds a host in Landfall's embed
+/// area. The reset leaves the host unchanged.
 #[test]
 #[ignore = "needs coreos-installer: make test-coreos-media"]
 fn several_changes_and_the_way_back() {
@@ -272,7 +274,8 @@ fn network_boot() {
     let inspection = media.verified("tree/images/ignition.img");
     assert_eq!(inspection["kind"], "ignition");
     assert_eq!(inspection["ramdisk"]["ignition"][0]["path"], "config.ign");
-    // The same bytes behind the ramdisk and in front of CoreOS' root file system.
+    // Join the ramdisk, the Ignition archive and CoreOS' root file system, as a boot
+    // loader does.
     let parts = [
         "pxe/a-initrd.img",
         "tree/images/ignition.img",
@@ -291,7 +294,8 @@ fn network_boot() {
 #[ignore = "needs coreos-installer: make test-coreos-media"]
 fn ramdisks_for_network_boot_are_customized() {
     let media = Media::new();
-    // A text of growing length: some of the ramdisks need padding.
+    // The configuration file grows with each ramdisk, so that some of the ramdisks need
+    // padding.
     for (number, compress) in ["zstd:19", "zstd:1", "zstd:3", "none", "zstd:2"]
         .iter()
         .enumerate()
@@ -331,9 +335,9 @@ fn ramdisks_for_network_boot_are_customized() {
     );
 }
 
-/// What image-customization-controller serves: the ISO with gzip at the start of
-/// `/images/ignition.img` (its vendored isoeditor/stream.go), the ramdisk with the same
-/// bytes at its end. coreos-installer reads its result.
+/// What image-customization-controller serves: the ISO with a gzip archive at the start
+/// of `/images/ignition.img` (its vendored isoeditor/stream.go), and the ramdisk with the
+/// same archive at its end. coreos-installer must read the config from both.
 #[test]
 #[ignore = "needs coreos-installer: make test-coreos-media"]
 fn overlays_of_image_customization_controller() {

@@ -19,7 +19,7 @@ interfaces:
       prefix-length: 24
 ";
 
-/// The summary of a run that succeeds.
+/// Runs `customize`, which must succeed, and returns its summary.
 fn customize(fixture: &Fixture, arguments: &[&str]) -> Value {
     let result = fixture.run(&[&["customize", "--json"], arguments].concat());
     let stderr = String::from_utf8_lossy(&result.stderr);
@@ -97,7 +97,8 @@ fn a_host_gets_its_own_iso_and_the_base_stays() {
     assert!(bytes(&fixture, "other.iso") == base);
 }
 
-/// The order of the options does not matter, and neither does an earlier customization.
+/// The result does not depend on the order of the options, nor on whether one
+/// customization or two give them.
 #[test]
 fn hints_of_a_host_replace_the_argument_that_names_the_disk() {
     const WARNING: &str = "nothing is installed without coreos.inst.install_dev or root device";
@@ -210,7 +211,8 @@ fn a_ramdisk_and_a_network_tree_get_an_archive() {
     );
 }
 
-/// In an ISO and in a ramdisk, from files as well as after another customization.
+/// `--ca-file` works for an ISO and for a ramdisk. A second `--ca-file` replaces the
+/// first one, and a customization without the option keeps it.
 #[test]
 fn a_host_trusts_its_own_authorities() {
     let fixture = with_iso();
@@ -230,13 +232,13 @@ fn a_host_trusts_its_own_authorities() {
             let found: Vec<&Value> = own.map(|file| &file["certificates"]).collect();
             assert_eq!(found, [certificates], "{output}");
         }
-        // The agent gets the file that the option names.
+        // The extracted file is the one that the last `--ca-file` named.
         let run = fixture.run(&["inspect", "--extract", "own", output]);
         assert!(run.status.success());
         let extracted = bytes(&fixture, "own/files/etc/landfall/ca.pem");
         assert_eq!(extracted, bytes(&fixture, "two.pem"), "{output}");
         fs::remove_dir_all(fixture.path("own")).unwrap();
-        // A later customization keeps them.
+        // A later customization without the option keeps the authorities.
         let later = [output, "--in-place", "--config-file", "site.conf"];
         assert_eq!(
             customize(&fixture, &later)["files"],
@@ -279,7 +281,7 @@ fn extracted_files() {
     assert_eq!(bytes(&fixture, "content/vmlinuz"), kernel);
     let host = bytes(&fixture, "content/files/etc/landfall/hosts/any.json");
     assert!(String::from_utf8(host).unwrap().contains("192.0.2.50"));
-    // The extracted ramdisk is the one that the ISO was built with.
+    // The extracted file is a whole ramdisk.
     assert_eq!(fixture.inspect("content/initrd.img")["kind"], "ramdisk");
     let list = fixture.list("content");
     let again = fixture.fails(&["inspect", "--extract", "content", "node1.iso"]);
@@ -368,7 +370,8 @@ fn a_base_has_one_writer_at_a_time() {
         );
     }
     drop(base);
-    // Eight at once: each succeeds or is refused, and nothing is lost.
+    // Eight runs at once change the same ISO: each succeeds or is refused, and the ISO
+    // has the change of each run that succeeded.
     let running: Vec<_> = (0..8)
         .map(|at| {
             let text = format!("node{at}=x");

@@ -55,8 +55,8 @@ fn repository() -> Fixture {
     fixture
 }
 
-/// A small image like that of CoreOS, in the format of CoreOS' image for virtual
-/// machines.
+/// A small disk image with the partitions of CoreOS, as qcow2 in gzip, the format of
+/// CoreOS' image for virtual machines.
 fn coreos_image() -> Vec<u8> {
     let work = Fixture::new();
     kargs::disk(&work, &["-b", "1024"]);
@@ -92,7 +92,7 @@ fn the_builders_commands_run_as_the_pages_show_them() {
     assert!(count >= 20, "found {count} commands");
 }
 
-/// Without the feature, the program has no command `controller`.
+/// The page lists the command `controller`, which the program has only with this feature.
 #[cfg(feature = "controller")]
 #[test]
 fn the_page_of_options_is_the_help() {

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::fixture::Fixture;
 use crate::service::Service;
 
-/// An option, and the hosts that it gives. Each host: its file, its name, its MAC
-/// address, the kind of its network, its first address, and the names of its root device
-/// hints.
+/// An option, and the hosts that it gives. Each host is a list: the name of its file
+/// without `.json`, its first MAC address, the kind of its network, its first IPv4
+/// address, and the names of its root device hints.
 struct Row {
     options: &'static [&'static str],
     hosts: Value,
@@ -191,7 +191,7 @@ fn hosts_in(fixture: &Fixture, file: &str) -> Value {
     hosts.iter().map(row).collect()
 }
 
-/// The same, in an order that does not depend on that of the hints.
+/// Sorts the names of each host's root device hints.
 fn sorted(mut hosts: Value) -> Value {
     for host in hosts.as_array_mut().unwrap() {
         host[4]
@@ -278,7 +278,7 @@ fn a_live_system_gets_the_same_hosts() {
 fn the_image_service_serves_the_hosts_of_each_option() {
     let fixture = with_manifests();
     fixture.build("iso", "base.iso", &[]);
-    // A single network names no host, so the service does not take it.
+    // A single network file names no host, so the service rejects it.
     let of_many = rows()
         .into_iter()
         .filter(|row| !["--nmstate", "--network-data"].contains(&row.options[0]));

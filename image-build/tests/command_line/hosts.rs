@@ -94,7 +94,7 @@ fn one_host_of_many_is_shown() {
     assert_eq!(fixture.run(&both).status.code(), Some(2));
 }
 
-/// The answer about one host does not hide that the file is damaged.
+/// `inspect --host` also shows that the file is damaged.
 #[test]
 fn faults_of_the_file_are_shown_with_one_host() {
     let fixture = Fixture::new();
@@ -103,7 +103,7 @@ fn faults_of_the_file_are_shown_with_one_host() {
     let options = ["--hosts", "hosts", "--compress", "none"];
     fixture.build("initramfs", "initrd.img", &options);
     let mut ramdisk = fs::read(fixture.path("initrd.img")).unwrap();
-    // The kernel finds no /init in it then.
+    // Rename the member `init`, so that the kernel finds no /init.
     let end_of_header = b"00000000";
     let member = [&end_of_header[..], b"init\0"].concat();
     let mut places = ramdisk.windows(member.len());

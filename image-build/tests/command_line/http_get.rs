@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-/// Status and body.
+/// Requests `path`. Returns the status code and the body.
 pub fn get(address: &str, path: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("GET {path} HTTP/1.0\r\n\r\n");

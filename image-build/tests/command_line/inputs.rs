@@ -109,7 +109,7 @@ fn a_package_without_a_kernel_is_named() {
     assert!(error.contains("FAILED cannot unpack text.deb: "), "{error}");
 }
 
-/// The manifests set both variables in every pod.
+/// The Kubernetes manifests set both variables in every pod.
 #[cfg(feature = "controller")]
 #[test]
 fn the_names_of_a_pod_are_no_wish_for_a_lease() {

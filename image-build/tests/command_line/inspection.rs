@@ -88,7 +88,7 @@ fn changes_for_a_host_are_no_damage() {
     let ignition = offset_by_xorriso(&fixture, "images/ignition.img");
     let config = packed_archive(&fixture, "config.ign", "gzip -9");
     bytes[ignition..ignition + config.len()].copy_from_slice(&config);
-    // A stick is larger than the ISO that was copied to it.
+    // A USB stick is larger than the ISO that was copied to it.
     bytes.resize(bytes.len() + 1_000_000, 0xff);
     fixture.put("b.iso", &bytes);
     assert_eq!(faults(&fixture, &["--verify", "b.iso"]), (0, Vec::new()));
@@ -175,7 +175,8 @@ fn an_unreadable_area_is_a_fault() {
     }
 }
 
-/// `coreos-installer pxe ignition wrap` makes such a file.
+/// `coreos-installer pxe ignition wrap` makes a ramdisk that holds only an Ignition
+/// config.
 #[test]
 fn ramdisks_of_an_ignition_config_alone() {
     let fixture = Fixture::new();

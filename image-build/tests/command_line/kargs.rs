@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::fixture::Fixture;
 
 const MIB: u64 = 1 << 20;
-/// MiB of each partition: BIOS-BOOT, EFI-SYSTEM, boot, root. The first begins at
-/// 1 MiB.
+/// Size in MiB of each partition: BIOS-BOOT, EFI-SYSTEM, boot, root. The first partition
+/// begins at 1 MiB.
 const SIZES: [u64; 4] = [1, 8, 24, 4];
 const BOOT: u64 = 10 * MIB;
 const ENTRY: &str = "title CoreOS\noptions $ignition_firstboot rw ignition.platform.id=metal console=tty0 console=ttyS0,115200n8\nlinux /l\n";
@@ -94,7 +94,8 @@ pub fn disk(fixture: &Fixture, mke2fs: &[&str]) -> Vec<u8> {
     fs::read(raw).unwrap()
 }
 
-/// Asks all judges about a raw disk, and returns its boot partition as a file.
+/// Checks a raw disk with sgdisk, fsck.fat and e2fsck. Copies its boot partition to a
+/// file, and returns the path of the file.
 fn judged(fixture: &Fixture, raw: &str) -> String {
     let path = |name: &str| fixture.path(name).to_str().unwrap().to_owned();
     let report = String::from_utf8(run("sgdisk", &["-v", &path(raw)])).unwrap();
@@ -331,7 +332,8 @@ fn no_failure_changes_anything() {
         let file = OpenOptions::new().write(true).open(fixture.path(name));
         file.unwrap().write_all_at(bytes, at).unwrap();
     };
-    // The state of the file system, its magic number, its label, a signature of GPT.
+    // Damage the state, the checksum, the label and the magic number of the superblock,
+    // and the signature of the GPT.
     spoil("unclean", BOOT + 1024 + 0x3a, &[0]);
     spoil("checksum", BOOT + 1024 + 0x40, b"x");
     spoil("no-label", BOOT + 1024 + 0x78, b"x");
@@ -385,7 +387,8 @@ fn no_failure_changes_anything() {
     }
     assert!(fs::read(fixture.path("disk.raw")).unwrap() == original);
     assert!(fs::read(fixture.path("disk.raw.gz")).unwrap() == packed);
-    // The second keyfile of a name, and the second platform.
+    // A second keyfile with the same name fails, and so does a second change of the
+    // platform.
     for changes in [
         &["--network-keyfile", "static/ens3.nmconnection"][..],
         &["--platform", "qemu"],

@@ -8,11 +8,12 @@ use std::process::Command;
 use crate::fixture::Fixture;
 use crate::kargs::{CHANGES, assert_changed, disk, pack, run};
 
-/// The program may write in the directory of its image only, not even in TMPDIR.
+/// The program can write only in the directory of its image, and not even in TMPDIR.
 #[test]
 fn no_root_is_needed() {
     const NOBODY: u32 = 65_534;
-    // Not in TMPDIR, which may be in a home that the user nobody cannot enter.
+    // The fixture is not in TMPDIR, which may be in a home directory that the user nobody
+    // cannot enter.
     let fixture = Fixture::in_directory(tempfile::tempdir_in("/var/tmp").unwrap());
     let original = disk(&fixture, &["-b", "1024"]);
     let path = |name: &str| fixture.path(name).to_str().unwrap().to_owned();
@@ -25,7 +26,8 @@ fn no_root_is_needed() {
     // the program could not start (ETXTBSY).
     let program = path("landfall-image");
     run("cp", &[env!("CARGO_BIN_EXE_landfall-image"), &program]);
-    // The program runs as the owner of this directory, so not even the owner may write.
+    // The mode forbids writing even for the owner, because the program runs as the owner
+    // of this directory.
     let closed = path("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
@@ -43,7 +45,8 @@ fn no_root_is_needed() {
         command.arg("kargs").args(arguments).args(CHANGES);
         command.current_dir(fixture.path("")).env("TMPDIR", &closed);
         if is_root {
-            // Without a group of root's either: `uid` alone would keep these.
+            // Set the group too: with `uid` alone, the program would keep the group of
+            // root.
             command.uid(NOBODY).gid(NOBODY);
         }
         let result = command.output().unwrap();

@@ -19,8 +19,9 @@ fn a_ramdisk_is_built_and_looked_into() {
     let summary = fixture.build("initramfs", "initrd.img", &[]);
     assert_eq!(summary["kernel_release"], "6.1-test");
     assert_eq!(summary["modules"], 1);
-    // The floor is little more than the kernel, whose header does not state its size,
-    // and the memory for the agent's work. The authorities of this machine are in the
+    // The header of this kernel does not state its size, so the memory floor uses the
+    // default for the kernel, plus the fixed amounts for drivers and for the agent's
+    // work. The rest depends on the authorities of this machine, which are in the
     // ramdisk.
     let floor = |key: &str| summary["memory_floor"][key].as_u64().unwrap();
     assert!((89..93).contains(&floor("boot_mib")), "{summary}");
@@ -90,8 +91,8 @@ fn the_same_input_gives_the_same_iso_on_another_day() {
     for more in [&[][..], &["--no-secure-boot"]] {
         for name in ["a.iso", "b.iso"] {
             fixture.build("iso", name, &[more, &["--force"]].concat());
-            // Wait longer than the resolution of the dates: 10 ms in the volume, two
-            // seconds in FAT.
+            // Wait longer than the resolution of the timestamps: 10 ms in the ISO volume,
+            // two seconds in FAT.
             std::thread::sleep(std::time::Duration::from_millis(2100));
         }
         assert!(
@@ -117,7 +118,7 @@ fn other_content_is_another_medium() {
     assert_eq!(iso["kernel_args_are_default"], true);
     assert_eq!(iso["embed_size"], 256 * 1024);
     assert_eq!(inspection["ramdisk"]["kernel_release"], "6.1-test");
-    // xorriso must find the id for which GRUB will search.
+    // xorriso must find in the volume the UUID for which GRUB will search.
     let report = Command::new("xorriso")
         .arg("-indev")
         .arg(fixture.path("b.iso"))
@@ -156,8 +157,8 @@ fn both_areas_can_be_overwritten_in_place() {
     assert_eq!(iso["embedded_files"], serde_json::json!(["host.json"]));
 }
 
-/// The files by which coreos-installer and OpenShift's image services recognise the
-/// medium.
+/// The test checks the files by which coreos-installer and OpenShift's image services
+/// recognise an ISO of CoreOS.
 #[test]
 fn an_iso_and_a_network_tree_have_coreos_layout_at_no_cost() {
     let fixture = Fixture::new();

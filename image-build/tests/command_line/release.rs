@@ -1,5 +1,5 @@
-//! Tests the files of `landfall-image release`: names, layout, reproducibility.
-//! `make test-release` runs what is in them.
+//! Tests the files of `landfall-image release`: names, layout, reproducibility. `make
+//! test-release` runs the programs and containers in these files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -122,7 +122,7 @@ fn names_and_checksums_are_those_of_upstream() {
         let stderr = String::from_utf8_lossy(&checked.stderr);
         assert!(checked.status.success(), "{list}: {stderr}");
     }
-    // As Bifrost's role finds the digest (tasks/download_ipa_image.yml).
+    // Find the digest as Bifrost's role does (tasks/download_ipa_image.yml).
     let awk = Command::new("awk")
         .arg("/ipa-debian-master.kernel|^[a-z0-9]+$/{print $1}")
         .arg("ipa-debian-master.kernel.sha256")
@@ -169,7 +169,8 @@ fn the_archive_is_flat_and_holds_the_same_files() {
         fixture.inspect(ramdisk)["ramdisk"]["faults"],
         serde_json::json!([])
     );
-    // A conductor unpacks what begins as zstd, and then serves the large file.
+    // A conductor unpacks a ramdisk that begins as zstd, and then serves the large
+    // unpacked file. So the ramdisk begins with an uncompressed archive.
     let ramdisk = fs::read(fixture.path(ramdisk)).unwrap();
     assert!(ramdisk.starts_with(b"070701"));
 }
@@ -178,7 +179,7 @@ fn the_archive_is_flat_and_holds_the_same_files() {
 fn two_runs_give_the_same_bytes_and_the_iso_is_that_of_iso() {
     let fixture = fixture();
     release(&fixture, "a", &["--karg", "a=b"]);
-    // Longer than the resolution of the dates: two seconds in FAT.
+    // Wait longer than the resolution of the timestamps: two seconds in FAT.
     std::thread::sleep(std::time::Duration::from_millis(2100));
     release(&fixture, "b", &["--karg", "a=b"]);
     let (a, b) = (files(&fixture, "a"), files(&fixture, "b"));
@@ -278,7 +279,8 @@ fn containers_start_as_their_platforms_start_them() {
         let image = blob(&files, descriptor);
         let configuration = &blob(&files, &image["config"])["config"];
         assert_eq!(configuration["Entrypoint"], serde_json::json!(entrypoint));
-        // metal3's scripts run the downloader as root, its manifests name a uid.
+        // The image names no user: metal3's scripts run the downloader as root, and its
+        // manifests name a uid.
         assert!(configuration.get("User").is_none(), "{file}");
         let named = &descriptor["annotations"]["org.opencontainers.image.ref.name"];
         let name = file.strip_suffix(".tar").unwrap();
@@ -325,7 +327,7 @@ fn the_package_has_manual_pages_and_completions() {
     ] {
         assert!(fixture.path("deb").join(path).is_file(), "{path}");
     }
-    // Nothing runs at the installation, so it starts no service.
+    // The package has no maintainer scripts, so its installation starts no service.
     assert_eq!(fixture.list("deb/DEBIAN"), ["control", "md5sums"]);
     let completion = fixture.path("deb/usr/share/bash-completion/completions/landfall-image");
     let checked = Command::new("bash").arg("-n").arg(completion).output();
@@ -410,7 +412,8 @@ fn faults_are_found_before_the_work_and_leave_nothing() {
     assert_eq!(fs::read(fixture.path("taken/file")).unwrap(), b"theirs");
 }
 
-/// The program of the downloader image, started under its name there.
+/// The builder works as the downloader if it is started under the name that it has in the
+/// downloader image.
 #[test]
 fn the_program_of_the_downloader_image() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -424,7 +427,7 @@ fn the_program_of_the_downloader_image() {
     }
     let run = |variables: &[(&str, &str)]| {
         let mut command = Command::new(&program);
-        // As metal3's scripts start it: the path once more, as an argument.
+        // metal3's scripts repeat the path as an argument.
         command.arg("/usr/local/bin/get-resource.sh").env_clear();
         command.env("SHARED_DIR", fixture.path("shared"));
         command.envs(variables.iter().copied()).output().unwrap()
@@ -449,7 +452,7 @@ fn the_program_of_the_downloader_image() {
         "{stderr}"
     );
     assert!(run(&[]).status.success());
-    // A volume of somebody else: no fault while nothing must be written.
+    // A volume without write permission is no error if nothing must be written.
     fs::set_permissions(&images, fs::Permissions::from_mode(0o555)).unwrap();
     assert!(run(&[]).status.success());
     fs::set_permissions(&images, fs::Permissions::from_mode(0o755)).unwrap();

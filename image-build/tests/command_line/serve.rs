@@ -13,7 +13,7 @@ use crate::fixture::Fixture;
 use crate::service::{Service, fixture, nmstate};
 
 fn customized(fixture: &Fixture, more: &[&str]) -> Vec<u8> {
-    // The network of one host in a directory of its own, under the host's name.
+    // The caller puts the network of one host into a directory of its own.
     let arguments = ["customize", "base.iso", "-o", "expected.iso", "--force"];
     let result = fixture.run(&[&arguments[..], more].concat());
     let stderr = String::from_utf8_lossy(&result.stderr);
@@ -59,7 +59,8 @@ fn a_served_iso_is_the_customized_iso() {
     let lines: Vec<&str> = urls.lines().collect();
     assert_eq!(lines.len(), 2, "{urls}");
     for (line, name) in lines.into_iter().zip(["node1", "node2"]) {
-        // The URL of one version: a reload does not change what a BMC reads.
+        // The URL contains the id of one version, so a reload does not change what a BMC
+        // reads.
         let start = format!("{name} http://192.0.2.1:8080/");
         let path = line.strip_prefix(&start).unwrap();
         let (id, file) = path.split_once('/').unwrap();
@@ -67,7 +68,8 @@ fn a_served_iso_is_the_customized_iso() {
     }
 }
 
-/// The crate's own test puts ready texts into the store; here the program reads files.
+/// The test of the crate landfall-image-service puts finished host versions into the
+/// store; here the program reads the files of the hosts.
 #[test]
 #[ignore = "takes half a minute"]
 fn files_of_ten_thousand_hosts_take_little_memory() {
@@ -227,7 +229,7 @@ fn a_service_with_unusable_files_ends_at_once() {
     }
 }
 
-/// A machine outside of a cluster, without KUBECONFIG.
+/// The program runs outside of a cluster and without KUBECONFIG.
 #[cfg(feature = "controller")]
 #[test]
 fn a_controller_without_a_cluster_opens_no_port() {
@@ -242,7 +244,8 @@ fn a_controller_without_a_cluster_opens_no_port() {
     assert!(!stderr.contains("listening on "), "{stderr}");
 }
 
-/// The lines of a service that cannot listen.
+/// Returns standard error of a service that cannot listen on its address, and therefore
+/// ends after its warnings.
 fn warnings(fixture: &Fixture, more: &[&str]) -> String {
     let arguments = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
     let nowhere = ["--listen", "192.0.2.1:1"];
@@ -250,7 +253,8 @@ fn warnings(fixture: &Fixture, more: &[&str]) -> String {
     String::from_utf8(error.stderr).unwrap()
 }
 
-/// Changes the base ISO as coreos-installer does: where the file lies.
+/// Changes a file in the base ISO as coreos-installer does: in place, without changing
+/// its size.
 fn change_in_iso(fixture: &Fixture, path: &str, change: impl Fn(&[u8]) -> Vec<u8>) {
     let mut options = fs::File::options();
     let options = options.read(true).write(true);
@@ -262,7 +266,8 @@ fn change_in_iso(fixture: &Fixture, path: &str, change: impl Fn(&[u8]) -> Vec<u8
     iso.write_all_at(&change(&old), place.offset).unwrap();
 }
 
-/// A served ramdisk has no Ignition config, so the operator must know.
+/// A served ramdisk has no Ignition config even if the ISO or the PXE tree has one, so
+/// the service warns.
 #[test]
 fn an_ignition_config_that_stays_out_is_reported() {
     let fixture = fixture();
@@ -319,7 +324,8 @@ fn systemd_accepts_the_unit() {
     assert!(!stderr.contains("landfall-image.service:"), "{stderr}");
 }
 
-/// The files of the unit's example do not exist, but its options do.
+/// The program accepts the options in the unit's example, and fails only because their
+/// files do not exist.
 #[test]
 fn the_unit_gives_options_that_the_program_has() {
     let fixture = Fixture::new();

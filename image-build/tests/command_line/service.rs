@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use crate::fixture::Fixture;
 use crate::http_get;
 
-/// Fails instead of waiting forever.
+/// The longest wait for a line of the service; then the test fails.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn nmstate(address: &str) -> String {
@@ -66,7 +66,8 @@ impl Service {
         service
     }
 
-    /// The next line of standard error that contains the text.
+    /// Waits for the next line of standard error that contains `text`. Skips the lines
+    /// before it.
     pub fn line(&self, text: &str) -> String {
         let mut seen = String::new();
         loop {
@@ -78,7 +79,7 @@ impl Service {
         }
     }
 
-    /// Status and body.
+    /// Requests `path`. Returns the status code and the body.
     pub fn get(&self, path: &str) -> (u16, Vec<u8>) {
         http_get::get(&self.address, path)
     }

@@ -1,4 +1,4 @@
-//! The page of `serve` in a browser, and what it must not show.
+//! Tests the status page of `serve` in a browser, and that it shows no secrets.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -8,7 +8,7 @@ use landfall_browser::{Browser, review};
 
 use crate::service::{Service, fixture};
 
-/// A bond with a VLAN, as long as such descriptions usually are.
+/// An NMState description of a bond with a VLAN. It is as long as those of real hosts.
 fn bond(address: u32) -> String {
     format!(
         "# the password of the switch is S3CRET-COMMENT\ninterfaces:\n\
@@ -26,7 +26,8 @@ fn bond(address: u32) -> String {
     )
 }
 
-/// Sends a request as a BMC does. Returns the number of bytes of the answer.
+/// Sends a request as a BMC does. Returns the length of the response in bytes, with its
+/// headers.
 fn read(service: &Service, path: &str, headers: &[&str]) -> usize {
     let mut stream = TcpStream::connect(&service.address).unwrap();
     let mut request = format!("GET {path} HTTP/1.0\r\n");
@@ -38,7 +39,7 @@ fn read(service: &Service, path: &str, headers: &[&str]) -> usize {
     stream.read_to_end(&mut answer).unwrap()
 }
 
-/// Nothing of these may be seen anywhere.
+/// The texts that the page must not show.
 const SECRETS: [&str; 6] = [
     "S3CRET-COMMENT",
     "S3CRET-TOKEN",

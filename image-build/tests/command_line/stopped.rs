@@ -16,7 +16,7 @@ use crate::kargs::{disk, pack, run};
 
 const INPUT: [&str; 4] = ["--agent", "agent", "--kernel-dir", "kernel"];
 
-/// Fails after 20 seconds.
+/// Waits until `is_true` returns true. Fails after 20 seconds.
 fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !is_true() {
@@ -25,8 +25,8 @@ fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// If the test runs in the background, the shell has made it ignore SIGINT. This
-/// restores the default.
+/// Wraps a command so that it starts with the default signal handlers: if the tests run
+/// in the background, the shell has made them ignore SIGINT.
 fn with_signals(command: Command) -> Command {
     let mut with = Command::new("env");
     with.arg("--default-signal=INT,TERM,HUP")
@@ -49,8 +49,8 @@ fn stop(child: Child, signal: Signal) -> std::process::Output {
     child.wait_with_output().unwrap()
 }
 
-/// The agent is a pipe, so the run waits for it while its temporary files
-/// exist.
+/// The agent is a named pipe, so the run blocks while it reads the agent, and its
+/// temporary files exist at that time.
 #[test]
 fn a_signal_leaves_nothing() {
     for (command, output, signal) in [
@@ -88,7 +88,7 @@ fn a_signal_leaves_nothing() {
     }
 }
 
-/// The signal also ends the program that makes the ISO.
+/// The signal also ends xorriso, which the builder has started.
 #[test]
 fn a_signal_ends_xorriso() {
     let fixture = Fixture::new();
@@ -124,8 +124,8 @@ fn a_signal_ends_xorriso() {
     assert!(!fixture.path("a.iso").exists());
 }
 
-/// Runs the program with a directory `small` of `kib` KiB, then the shell command
-/// `after`. At first `small` has what the directory `seed` has.
+/// Runs the program, then the shell command `after`. The directory `small` is a tmpfs of
+/// `kib` KiB with a copy of the directory `seed`.
 fn run_with_small_disk(fixture: &Fixture, kib: u32, arguments: &[&str], after: &str) -> String {
     fs::create_dir_all(fixture.path("small")).unwrap();
     let script = format!(
@@ -181,7 +181,8 @@ fn a_full_disk_leaves_a_network_tree_as_it_was() {
     }
 }
 
-/// A page has room for one of the two archives that the builder keeps.
+/// The cache directory is on a tmpfs of 4 KiB, one page. It has room for only one of the
+/// two compressed archives that the builder stores.
 #[test]
 fn a_full_cache_is_no_fault() {
     let fixture = Fixture::new();
@@ -214,9 +215,8 @@ fn a_full_disk_leaves_no_iso() {
     }
 }
 
-/// Runs the program with only this file in a directory of `kib` KiB, which must be too
-/// small for the result. The file must stay unchanged, and nothing may appear next to
-/// it.
+/// Runs the program with only `file` in a tmpfs of `kib` KiB, which must be too small for
+/// the result. The file must stay unchanged, and no other file may remain next to it.
 fn fails_on_full_disk(fixture: &Fixture, file: &str, kib: u32, arguments: &[&str]) {
     let _ = fs::remove_dir_all(fixture.path("seed"));
     fs::create_dir(fixture.path("seed")).unwrap();
@@ -235,7 +235,7 @@ fn fails_on_full_disk(fixture: &Fixture, file: &str, kib: u32, arguments: &[&str
     assert_eq!((*found, *unchanged), (file, "unchanged"), "{output}");
 }
 
-/// Bytes that no program can pack.
+/// Bytes that no program can compress.
 fn random_bytes(len: usize) -> Vec<u8> {
     let mut state = 1u64;
     let byte = |_| {
@@ -259,11 +259,12 @@ fn a_full_disk_leaves_a_disk_image_as_it_was() {
         .unwrap();
     pack(&fixture, "gzip", "disk.raw", "disk.raw.gz");
     for (file, kib) in [
-        // The image has 39 MiB, and its copy some four: zeros take no space there.
+        // The image occupies 39 MiB and its copy some 4 MiB, because zeros become holes
+        // in the copy.
         ("disk.raw", (39 << 10) + 500),
         ("disk.raw", (39 << 10) + 2000),
-        // It has three MiB when packed, and so has the result. In the first case the
-        // unpacked copy does not fit, in the second the result next to it.
+        // The packed image has 3 MiB, and so has the result. With 5000 KiB the unpacked
+        // copy does not fit, with 9000 KiB the result does not fit next to the copy.
         ("disk.raw.gz", 5000),
         ("disk.raw.gz", 9000),
     ] {
@@ -288,8 +289,8 @@ fn a_full_disk_leaves_no_customized_iso() {
     }
 }
 
-/// The image has 64 GiB and is a hole except for its start, so that a run takes many
-/// seconds.
+/// The image is 64 GiB large, so that a run takes many seconds. All of it is a hole
+/// except for its start.
 #[test]
 fn a_signal_leaves_a_disk_image_as_it_was() {
     let fixture = Fixture::new();
@@ -297,7 +298,7 @@ fn a_signal_leaves_a_disk_image_as_it_was() {
     let path = fixture.path("disk.raw");
     let file = File::options().write(true).open(&path).unwrap();
     file.set_len(64 << 30).unwrap();
-    // The end of the table goes to the end of the disk.
+    // Move the backup GPT to the new end of the disk.
     run("sgdisk", &["-e", path.to_str().unwrap()]);
     let start = || {
         let mut start = vec![0; original.len()];
@@ -334,8 +335,9 @@ fn a_signal_leaves_a_disk_image_as_it_was() {
     }
 }
 
-/// The limit of the size of files ends the program in the middle of its output, with a
-/// signal that it does not handle, as SIGKILL would.
+/// prlimit limits the size of files. The limit ends the program in the middle of its
+/// output with SIGXFSZ, which the program does not handle. So nothing is cleaned up, as
+/// with SIGKILL.
 #[test]
 fn a_signal_leaves_no_customized_iso() {
     let fixture = Fixture::new();

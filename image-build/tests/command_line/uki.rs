@@ -1,5 +1,6 @@
-//! Tests the single file that UEFI firmware starts. Its stub is a GRUB here, which is
-//! also an EFI program, and which every machine with these tests has.
+//! Tests the single file that UEFI firmware starts (UKI). These tests use a GRUB in place
+//! of a UKI stub: it is an EFI program too, and every machine that runs these tests has
+//! it.
 
 use std::fs;
 use std::process::Command;
@@ -19,7 +20,7 @@ fn with_efi_stub(fixture: &Fixture) -> Vec<u8> {
     kernel
 }
 
-/// The content of a section, as binutils see it.
+/// The content of a section, as objcopy of binutils extracts it.
 fn section(fixture: &Fixture, image: &str, name: &str) -> Vec<u8> {
     let output = Command::new("objcopy")
         .args(["-O", "binary", "--only-section", name, image, "section"])

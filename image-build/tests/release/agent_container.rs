@@ -14,8 +14,8 @@ const IMAGE: &str = concat!("localhost/landfall-agent:", env!("CARGO_PKG_VERSION
 fn the_agent_reads_the_configuration_of_the_image_and_of_the_unit() {
     let podman = Podman::with_image("landfall-agent.tar", IMAGE);
     let host = tempfile::tempdir().unwrap();
-    // What image-customization-controller writes, with the empty values of current
-    // cluster-baremetal-operator.
+    // The file that image-customization-controller writes, with the empty values that the
+    // current cluster-baremetal-operator passes.
     let file = host.path().join("ironic-python-agent.conf");
     std::fs::write(
         &file,
@@ -44,8 +44,9 @@ fn the_image_names_the_agent_as_its_program() {
     assert_eq!(inspected[0]["Architecture"], "amd64");
 }
 
-/// A user who tries the image on another machine must not lose its disks. Without
-/// `--privileged`, /dev of the container has no disks, in case the agent is wrong.
+/// A user who starts the container on another machine must not lose the disks of that
+/// machine. The test does not use `--privileged`, so that the container sees no disks if
+/// the agent runs nevertheless.
 #[test]
 fn it_refuses_to_run_without_the_unit() {
     let podman = Podman::with_image("landfall-agent.tar", IMAGE);
@@ -57,7 +58,7 @@ fn it_refuses_to_run_without_the_unit() {
         ),
         (
             &["--name=ironic-agent", "--volume=/proc:/mnt/coreos/proc:ro"],
-            // The second one if this machine is a container.
+            // The second message appears if this machine is a container.
             &[
                 "expected the root of the host's PID 1 at /mnt/coreos",
                 "expected the host's procfs at /mnt/coreos/proc",
@@ -65,7 +66,8 @@ fn it_refuses_to_run_without_the_unit() {
         ),
     ] {
         let mut command = podman.run(nothing.path(), "/nothing");
-        // In seconds: an agent that runs does not end by itself.
+        // In seconds: podman stops an agent that wrongly runs, because it does not end by
+        // itself.
         command.arg("--timeout=120").args(options).arg(IMAGE);
         let output = output(&mut command);
         let error = String::from_utf8_lossy(&output.stderr);

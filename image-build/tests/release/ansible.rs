@@ -18,7 +18,7 @@ fn get_url(url: &str, to: &Path, home: &Path) -> Output {
             .args(["localhost", "--connection=local", "--inventory=localhost,"])
             .args(["--module-name=ansible.builtin.get_url", "--args"])
             .arg(arguments)
-            // Ansible refuses other encodings, and writes to the home.
+            // Ansible requires a UTF-8 locale, and writes into the home directory.
             .env("LC_ALL", "C.UTF-8")
             .env("HOME", home)
             .env("no_proxy", "127.0.0.1"),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::web_server::{Apache, public_directory};
 use crate::{output, release, repository, run, upstream};
 
-/// The names of the artefacts, and the endings of the same files for upstream's layout.
+/// The name of each artefact, and the name ending of the same file in upstream's layout.
 const ARTEFACTS: [(&str, &str); 2] = [("kernel", "kernel"), ("ramdisk", "initramfs")];
 
 /// Copies an artefact out of its archive, as `skopeo copy ... docker://` does, and
@@ -42,7 +42,8 @@ fn skopeo_copies_kernel_and_ramdisk() {
     }
 }
 
-/// Debian's registry on a free port of this machine, with its files in a directory.
+/// Debian's docker-registry on a free port of this machine. It stores its files in a
+/// temporary directory.
 struct Registry(Child);
 
 impl Registry {
@@ -94,8 +95,8 @@ fn push(name: &str, address: &str, work: &Path) -> String {
     fs::read_to_string(digest).unwrap().trim().to_owned()
 }
 
-/// Ironic's code, which fetches the artefact of this digest into a file and prints its
-/// type.
+/// A command that runs Ironic's code. It fetches the artefact with this digest into a
+/// file and prints the artefact's type.
 fn fetch(digest: &str, address: &str, file: &Path) -> Command {
     let mut python = Command::new(repository().join("out/ironic/venv/bin/python"));
     python
@@ -120,8 +121,8 @@ fn ironic_fetches_both_from_a_registry() {
     }
 }
 
-/// A public registry answers 401 and gives a token to anybody. `docs/platforms/ironic.md`
-/// has the setting for it.
+/// A public registry answers 401 first, and gives a token to every client.
+/// `docs/platforms/ironic.md` describes the setting that Ironic needs for this.
 #[test]
 fn ironic_gets_anonymous_tokens_only_with_a_file_for_secrets() {
     let work = tempfile::tempdir().unwrap();
@@ -141,8 +142,8 @@ fn ironic_gets_anonymous_tokens_only_with_a_file_for_secrets() {
     assert!(fs::read(fetched).unwrap() == upstream(ending));
 }
 
-/// A conductor unpacks a file that begins as zstd, and then serves a file that is five
-/// times as large.
+/// A conductor unpacks a ramdisk that begins as zstd, and then serves a file that is five
+/// times as large. So the ramdisk must begin with an uncompressed archive.
 #[test]
 fn a_conductor_leaves_the_ramdisk_as_it_is() {
     let ramdisk = release().join("dib/files/ipa-centos9-master.initramfs");

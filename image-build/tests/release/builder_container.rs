@@ -9,8 +9,9 @@ use crate::{PACKAGE, release, repository, run};
 
 const IMAGE: &str = concat!("localhost/landfall-image:", env!("CARGO_PKG_VERSION"));
 
-/// A kernel package. Any package is suitable, because both programs get the same one;
-/// the release itself has the kernel of `out/packages/generic`.
+/// A kernel package. Any package is suitable, because the test gives the same package to
+/// the container and to the program of the Debian package. The release itself has the
+/// kernel of `out/packages/generic`.
 pub fn kernel() -> PathBuf {
     let directory = repository().join("out/packages");
     let mut files = fs::read_dir(directory).unwrap();
@@ -22,7 +23,7 @@ pub fn kernel() -> PathBuf {
     kernel.unwrap()
 }
 
-/// The program of the Debian package, unpacked.
+/// Unpacks the builder's Debian package. Returns the directory with its files.
 fn package(work: &Path) -> PathBuf {
     let file = release().join(PACKAGE);
     run(Command::new("dpkg-deb")
@@ -61,7 +62,8 @@ fn the_container_makes_the_same_iso_as_the_package() {
     assert!(read("container.iso") == read("package.iso"));
 }
 
-/// The scripts of the packages did not run, so the bundle is made by us.
+/// The maintainer scripts of the Debian packages did not run in the container, so
+/// `landfall-image release` makes the bundle of authorities.
 #[test]
 fn the_container_has_public_authorities() {
     let podman = Podman::with_image("landfall-image.tar", IMAGE);

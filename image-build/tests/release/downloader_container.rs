@@ -10,7 +10,8 @@ use crate::{output, upstream};
 const IMAGE: &str = concat!("localhost/landfall-downloader:", env!("CARGO_PKG_VERSION"));
 const PROGRAM: &str = "/usr/local/bin/get-resource.sh";
 
-/// Checks what Ironic's web server and conductor find.
+/// Checks the files that Ironic's web server and conductor find, and that they belong to
+/// `uid`.
 fn published(shared: &Path, suffix: &str, uid: u32) {
     let images = shared.join("html/images");
     for ending in ["kernel", "initramfs"] {
@@ -27,8 +28,8 @@ fn published(shared: &Path, suffix: &str, uid: u32) {
 fn it_runs_as_every_platform_runs_it() {
     let podman = Podman::with_image("landfall-downloader.tar", IMAGE);
     for (name, uid, arguments, command, suffix) in [
-        // baremetal-operator: command replaces the entry point; uid and group of the
-        // pod, fsGroup gives the volume to the group.
+        // baremetal-operator: `command` replaces the entry point. The pod sets uid and
+        // group, and fsGroup gives the volume to the group.
         (
             "baremetal-operator",
             997,
@@ -36,7 +37,7 @@ fn it_runs_as_every_platform_runs_it() {
             &[][..],
             "",
         ),
-        // ironic-standalone-operator: the entry point.
+        // ironic-standalone-operator uses the entry point of the image.
         (
             "ironic-standalone-operator",
             997,
@@ -61,7 +62,8 @@ fn it_runs_as_every_platform_runs_it() {
             &[],
             "",
         ),
-        // run_local_ironic.sh: root, and the path as an argument.
+        // run_local_ironic.sh runs the container as root, and with the path as an
+        // argument.
         ("run_local_ironic.sh", 0, &[], &[PROGRAM], ""),
     ] {
         let shared = tempfile::tempdir().unwrap();

@@ -36,8 +36,8 @@ interfaces:
       prefix-length: 24
 ";
 
-/// `podman run`, which ends after its container. Both end when the test ends, even if
-/// it fails. If the test fails, it shows what they wrote to stderr.
+/// A running `podman run` with its container. Dropping the value kills both. If the test
+/// has failed, it also prints their standard error.
 struct Running<'a> {
     podman: &'a Podman,
     name: String,
@@ -80,7 +80,7 @@ fn it_serves_each_host_its_iso() {
     let hosts = work.path().join("hosts");
     fs::create_dir(&hosts).unwrap();
     fs::write(hosts.join("node1.yaml"), NMSTATE).unwrap();
-    // The user of the container reads them.
+    // The container's user must be able to read the files.
     run(Command::new("chmod").args(["-R", "a+rX"]).arg(work.path()));
     let address = free_address();
     let mut start = podman.run_on(&hosts, "/hosts:ro", "host");
@@ -100,7 +100,7 @@ fn it_serves_each_host_its_iso() {
 
     let (status, served) = get(&address, "/node1.iso");
     assert_eq!(status, 200);
-    // The same as a customization of the ISO in the release.
+    // The service must serve what a customization of the release's ISO gives.
     let expected = work.path().join("node1.iso");
     run(Command::new(release().join("landfall-image"))
         .arg("customize")
@@ -115,14 +115,14 @@ fn it_serves_each_host_its_iso() {
     assert!(script.starts_with(b"#!ipxe\n"));
     assert_eq!(get(&address, "/node2.iso").0, 404);
 
-    // As Kubernetes ends a pod.
+    // Stop the container as Kubernetes ends a pod.
     run(podman
         .command()
         .args(["stop", "--time", "45", &running.name]));
     assert_eq!(running.wait().code(), Some(0));
 }
 
-/// The command of the manifests. Without a cluster it ends with the reason.
+/// Runs the command of the manifests. Without a cluster it ends with an error message.
 #[test]
 fn it_has_the_controller() {
     let podman = Podman::with_image("landfall-image-service.tar", IMAGE);

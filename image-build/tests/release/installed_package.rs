@@ -1,4 +1,4 @@
-//! The Debian package, installed by apt with what it depends on.
+//! Tests the Debian package, which apt installs with its dependencies.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use crate::builder_container::kernel;
 use crate::{PACKAGE, release, repository, run};
 
-/// A minimal root of Debian with the package.
+/// A minimal Debian root file system with the package installed.
 struct Root(TempDir);
 
 impl Root {
     fn install() -> Self {
-        // On the disk, not in memory: it takes a gigabyte.
+        // Put the root on the disk, not into a tmpfs: it takes a gigabyte.
         let root = TempDir::with_prefix_in("package-", repository().join("out")).unwrap();
         run(
             Command::new(repository().join("tests/release/minimal_root.sh"))
@@ -44,7 +44,8 @@ impl Root {
     }
 }
 
-/// Everything that it calls is among its dependencies.
+/// Every program that the builder calls is in a package on which the builder's package
+/// depends.
 #[test]
 fn apt_installs_all_that_the_builder_needs() {
     let root = Root::install();
@@ -86,7 +87,7 @@ fn apt_installs_all_that_the_builder_needs() {
     );
     let read = |name: &str| fs::read(root.path("work").join(name)).unwrap();
     assert!(read("a.iso") != read("b.iso"));
-    // A release without containers, from the programs of the package.
+    // Build a release without containers from the programs of the package.
     let builder = ["--builder", "/usr/bin/landfall-image"];
     root.run(
         "landfall-image",
@@ -98,7 +99,7 @@ fn apt_installs_all_that_the_builder_needs() {
     // files.
     let changed = root.run("dpkg", &["--verify", "landfall-image"]);
     assert_eq!(changed, "");
-    // No file stays behind.
+    // No file remains after a purge.
     root.run("dpkg", &["--purge", "landfall-image"]);
     for path in [
         "usr/bin/landfall-image",

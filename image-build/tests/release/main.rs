@@ -1,7 +1,7 @@
-//! Judges the result of `make release` with the programs that its users have:
-//! podman, skopeo, apt, Apache, Ansible, and the validator of CycloneDX.
+//! Tests the result of `make release` with the programs that its users have: podman,
+//! skopeo, apt, Apache, Ansible, and the validator of CycloneDX.
 //!
-//! `make test-release` runs it. It needs root, because it runs containers.
+//! `make test-release` runs these tests. They need root, because they run containers.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
 
@@ -45,7 +45,8 @@ fn release() -> PathBuf {
     directory
 }
 
-/// The kernel or the ramdisk of the release, under upstream's name.
+/// The content of the release's kernel or ramdisk under upstream's name. `ending` is
+/// `kernel` or `initramfs`.
 fn upstream(ending: &str) -> Vec<u8> {
     let name = format!("dib/files/ipa-centos9-master.{ending}");
     std::fs::read(release().join(name)).unwrap()
@@ -64,7 +65,7 @@ fn output(command: &mut Command) -> Output {
     output.unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-/// The JSON file that an SBOM is.
+/// Reads the SBOM of the release.
 fn bill() -> Value {
     let text = std::fs::read(release().join("sbom.cdx.json")).unwrap();
     serde_json::from_slice(&text).unwrap()

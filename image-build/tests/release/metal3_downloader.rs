@@ -1,5 +1,5 @@
-//! Tests metal3's own downloader with a release on a web server, and the web server of
-//! Ironic's pod with the files that a downloader made.
+//! Tests metal3's own downloader with a release on a web server. Also tests the web
+//! server of Ironic's pod with the files that Landfall's downloader made.
 
 use std::fs::{self, File};
 use std::os::unix::fs::chown;
@@ -18,8 +18,8 @@ const IMAGE: &str = concat!("localhost/landfall-downloader:", env!("CARGO_PKG_VE
 /// in its pkg/ironic/containers.go), whatever the value of IPA_ARCH.
 const PROBED: &str = "/images/ironic-python-agent.kernel";
 
-/// ironic-standalone-operator's probe of httpd, as it is in the pod. Returns the status code, or 0
-/// without an answer.
+/// Runs the command with which ironic-standalone-operator probes httpd in the pod.
+/// Returns the status code, or 0 without a response.
 fn probe(address: &str) -> u16 {
     let mut curl = Command::new("curl");
     curl.args([
@@ -56,7 +56,7 @@ fn folders(shared: &Path) -> usize {
     let mut folders = 0;
     for entry in fs::read_dir(shared.join("html/images")).unwrap() {
         let entry = entry.unwrap();
-        // The others are links.
+        // Entries that are not folders are links.
         if entry.file_type().unwrap().is_dir() {
             folders += 1;
             for inside in fs::read_dir(entry.path()).unwrap() {
@@ -85,16 +85,17 @@ fn it_fetches_the_archive_and_makes_its_links() {
             "_x86_64",
             [200, 304],
         ),
-        // The headers in the volume are those of another archive.
+        // A new archive: the headers in the volume belong to the archive of the first
+        // run.
         (&[("IPA_FLAVOR", "debian")], "", [200, 304]),
-        // The same archive.
+        // The same archive as with IPA_FLAVOR, so the first run finds it unchanged.
         (
             &[("IPA_FILENAME", "ipa-debian-master.tar.gz")],
             "",
             [304, 304],
         ),
     ] {
-        // A volume for each suffix: no pod has more than one IPA_ARCH.
+        // Use a volume for each suffix: a pod has at most one IPA_ARCH.
         let shared = shared(suffix);
         let images = shared.join("html/images");
         for status in statuses {
@@ -126,7 +127,7 @@ fn volume() -> TempDir {
     shared
 }
 
-/// Runs our downloader as the pod does.
+/// Runs Landfall's downloader as the pod does.
 fn download(podman: &Podman, shared: &Path, architecture: Option<&str>) {
     let mut run_it = podman.run(shared, "/shared");
     run_it.args(["--cap-drop=all", "--user=997:994"]);
@@ -137,7 +138,7 @@ fn download(podman: &Podman, shared: &Path, architecture: Option<&str>) {
     run(run_it.arg(IMAGE));
 }
 
-/// What a site had before Landfall.
+/// The content of the kernel or ramdisk that a site had before Landfall.
 fn old(ending: &str) -> Vec<u8> {
     format!("the old {ending}").into_bytes()
 }
@@ -157,7 +158,7 @@ fn old_archive() -> TempDir {
         command
     };
     run(in_directory("tar").args(["-czf", archive]).args(names));
-    // As in `public_copy`: old files have strong tags.
+    // Make the files old, as in `public_copy`, so that Apache gives them strong ETags.
     run(in_directory("touch").args(["-d", "2026-01-01", archive]));
     run(in_directory("chmod").args(["-R", "a+rX", "."]));
     served
@@ -177,7 +178,8 @@ fn fetch_in_pod(base: &str, shared: &Path) {
         .env("SHARED_DIR", shared));
 }
 
-/// The links lead to a folder whose name begins like this, and to this content.
+/// Checks that the links lead to a folder whose name begins with `folder`, and that
+/// kernel and ramdisk have the content that `content` returns for their endings.
 fn check_links(shared: &Path, folder: &str, content: fn(&str) -> Vec<u8>) {
     for ending in ["headers", "kernel", "initramfs"] {
         let link = format!("html/images/ironic-python-agent.{ending}");
@@ -191,7 +193,8 @@ fn check_links(shared: &Path, folder: &str, content: fn(&str) -> Vec<u8>) {
 }
 
 /// Switches from Landfall's downloader to metal3's and back again. metal3's downloader
-/// finds the headers that Landfall's has made up, and sends their ETag to its server.
+/// finds the file of headers that Landfall's downloader has written without a server, and
+/// sends the ETag in it to its own server.
 #[test]
 fn both_downloaders_take_turns_in_one_volume() {
     const OURS: &str = "landfall-";
@@ -207,11 +210,11 @@ fn both_downloaders_take_turns_in_one_volume() {
     check_links(shared.path(), THEIRS, old);
     download(&podman, shared.path(), None);
     check_links(shared.path(), OURS, upstream);
-    // Both stay for the next turn.
+    // The folders of both downloaders remain in the volume for the next switch.
     assert_eq!(folders(shared.path()), 2);
 }
 
-/// The path of a file at the web server.
+/// The URL path of a file on the web server.
 fn path(architecture: Option<&str>, ending: &str) -> String {
     let suffix = architecture.map_or_else(String::new, |name| format!("_{name}"));
     format!("/images/ironic-python-agent{suffix}.{ending}")
@@ -228,7 +231,7 @@ fn the_pod_becomes_ready_without_an_architecture() {
         assert_eq!(probe(&pod.address), 404);
         download(&podman, shared.path(), architecture);
         assert_eq!(probe(&pod.address), status, "{architecture:?}");
-        // What Ironic's conductor and iPXE fetch.
+        // Fetch the files that Ironic's conductor and iPXE fetch.
         for ending in ["kernel", "initramfs"] {
             let path = path(architecture, ending);
             let (status, body) = get(&pod.address, &path);
@@ -248,10 +251,12 @@ fn a_server_that_knows_only_upstreams_names_serves_the_links() {
         download(&podman, shared.path(), architecture);
         let html = shared.path().join("html");
         for (names, expected) in [
-            // With HTTPD_SERVE_NODE_IMAGES=false (ironic-config/httpd.conf.j2 there).
+            // With HTTPD_SERVE_NODE_IMAGES=false (ironic-config/httpd.conf.j2 in
+            // ironic-image).
             ("^ironic.*", 200),
-            // For iPXE over TLS (ironic-config/apache2-ipxe.conf.j2 there): no names with
-            // an architecture. TLS changes no rule, and is left out.
+            // For iPXE over TLS (ironic-config/apache2-ipxe.conf.j2 in ironic-image):
+            // this pattern does not match names with an architecture. The test does not
+            // use TLS, because TLS does not change which names match.
             ("^ironic-python-agent\\.", with_tls),
         ] {
             let work = tempfile::tempdir().unwrap();
@@ -262,14 +267,14 @@ fn a_server_that_knows_only_upstreams_names_serves_the_links() {
                 assert_eq!(status, expected, "{names}: {path}");
                 assert!(status != 200 || body == upstream(ending), "{path}");
             }
-            // The name of the directory matches as little as those of other files in it.
+            // The pattern does not match the name of the directory either.
             assert_eq!(get(&pod.address, "/images/").0, 403, "{names}");
         }
     }
 }
 
 /// `spec.overrides.agentImages` with `file://`, which becomes DEPLOY_KERNEL_URL: the
-/// conductor takes the file out of the volume.
+/// conductor reads the file from the volume.
 #[test]
 fn ironic_takes_both_from_the_volume() {
     let podman = Podman::with_image("landfall-downloader.tar", IMAGE);

@@ -11,7 +11,7 @@ use crate::{release, run};
 pub struct Podman(TempDir);
 
 impl Podman {
-    /// Loads an archive of the release; the image gets this name.
+    /// Loads an archive of the release, and checks that its image has the name `image`.
     pub fn with_image(archive: &str, image: &str) -> Self {
         let podman = Self(tempfile::tempdir().unwrap());
         let file = release().join("oci").join(archive);
@@ -19,7 +19,7 @@ impl Podman {
             .command()
             .args(["load", "--quiet", "--input"])
             .arg(file));
-        // The name that the archive gives to the image.
+        // The archive itself gives the image its name.
         run(podman.command().args(["image", "exists", image]));
         podman
     }
@@ -41,12 +41,13 @@ impl Podman {
         command
     }
 
-    /// `podman run` with this directory of the host in the container.
+    /// `podman run` without a network, and with the directory `host` mounted at `inside`
+    /// in the container.
     pub fn run(&self, host: &Path, inside: &str) -> Command {
         self.run_on(host, inside, "none")
     }
 
-    /// The same on a network: that of the host or none.
+    /// Like [`Self::run`], with the network `host` or `none`.
     pub fn run_on(&self, host: &Path, inside: &str, network: &str) -> Command {
         let mut command = self.command();
         command

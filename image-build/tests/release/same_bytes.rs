@@ -1,11 +1,12 @@
-//! A second run of the command that `make release` ran.
+//! Runs the command of `make release` a second time, and compares the results.
 
 use std::fs;
 use std::process::Command;
 
 use crate::{release, repository, run};
 
-/// A value of this variable that the first run did not have.
+/// A value that differs from the variable's current value, which the first run probably
+/// had.
 fn other(variable: &str, values: [&'static str; 2]) -> &'static str {
     let first = std::env::var(variable).unwrap_or_default();
     let [one, two] = values;

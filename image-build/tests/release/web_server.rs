@@ -13,7 +13,7 @@ use crate::run;
 /// Longest wait for the start or the end of a server, on a busy machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A free port of this machine.
+/// The address of a free TCP port of this machine: `127.0.0.1:PORT`.
 pub fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
@@ -35,12 +35,12 @@ pub fn public_directory() -> TempDir {
     directory
 }
 
-/// A copy of a directory in a directory for `Apache`: the release itself may be in a home
-/// with mode 0700, or made with umask 077.
+/// Copies a directory so that `Apache` can read it: the release itself may be in a home
+/// directory with mode 0700, or made with umask 077.
 pub fn public_copy(original: &Path) -> TempDir {
     let directory = public_directory();
-    // The copies keep the times, because Apache's tag of a file is weak during the file's
-    // first second, and is then written in another form (`ap_make_etag_ex` in its
+    // The copies keep the modification times: during the first second after a file
+    // changed, its ETag is weak and has another form (`ap_make_etag_ex` in Apache's
     // server/util_etag.c).
     run(Command::new("cp")
         .arg("-a")
@@ -52,8 +52,9 @@ pub fn public_copy(original: &Path) -> TempDir {
     directory
 }
 
-/// Apache with the files of a directory, as the container `httpd` of ironic-image has it
-/// (ironic-config/httpd.conf.j2 there): links count, and there is no other server before it.
+/// Apache with the files of a directory, configured as in the container `httpd` of
+/// ironic-image (its ironic-config/httpd.conf.j2): Apache follows links, and no proxy is
+/// in front of it.
 pub struct Apache {
     process: Child,
     pub address: String,
@@ -136,8 +137,8 @@ impl Apache {
         server
     }
 
-    /// The status codes of all answers, of which there must be at least this many. Apache
-    /// logs an answer after the client has it, so this waits for the log.
+    /// Waits until the log has at least `count` responses, because Apache logs a response
+    /// after the client has received it. Returns the status codes of all responses.
     pub fn statuses(&self, count: usize) -> Vec<u16> {
         let end = Instant::now() + TIMEOUT;
         loop {
@@ -153,7 +154,8 @@ impl Apache {
 
 impl Drop for Apache {
     fn drop(&mut self) {
-        // Its children end with it only if it can tell them.
+        // Apache ends its child processes only if it can handle the signal, so send
+        // SIGTERM, not SIGKILL.
         let pid = self.process.id().to_string();
         let _ = Command::new("kill").arg(pid).output();
         let _ = self.process.wait();

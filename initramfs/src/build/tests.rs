@@ -225,7 +225,8 @@ fn the_rescue_layer_is_executable_and_noted() {
     assert_eq!(facts["rescue_layer"][0], "bin/busybox");
 }
 
-/// Loaders and programs that know no compression get one plain archive.
+/// Without compression, the ramdisk is one plain archive, for boot loaders and programs
+/// that support no compression.
 #[test]
 fn without_compression_it_is_one_archive() {
     let mut fixture = fixture(None);

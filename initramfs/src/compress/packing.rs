@@ -28,7 +28,8 @@ impl Packing {
     #[must_use]
     pub fn of(start: &[u8]) -> Option<Self> {
         Some(match start {
-            // With 2, the headers of the members have checksums.
+            // In an archive with the magic 070702, the headers of the members have
+            // checksums.
             [b'0', b'7', b'0', b'7', b'0', b'1' | b'2', ..] => Self::None,
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,

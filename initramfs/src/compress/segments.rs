@@ -98,7 +98,8 @@ fn unpack_one(
         Some(Packing::Lz4) => ("lz4", unlz4),
         Some(Packing::Bzip2) => ("bzip2", bunzip2),
         Some(Packing::Lzma) => ("lzma", unlzma),
-        // The builder has no decoder for it, because no distribution packs ramdisks with it.
+        // The builder has no decoder for lzo, because no distribution packs ramdisks with
+        // it.
         Some(Packing::Lzo) => return Err(unknown(Packing::Lzo.to_string())),
         None => {
             let start = rest[..rest.len().min(8)].escape_ascii();
@@ -123,7 +124,7 @@ fn unpack_one(
     })
 }
 
-/// An archive that is not compressed.
+/// Reads an archive that is not compressed.
 fn bare(rest: &[u8], offset: usize, left: usize, limit: usize) -> Result<Segment, UnpackError> {
     let mut reader = newc::Reader::new(rest);
     reader.by_ref().try_for_each(|entry| entry.map(drop))?;
@@ -155,8 +156,8 @@ fn bunzip2(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
     Ok((archive, decoder.into_inner().len()))
 }
 
-/// Unpacks blocks that each follow their size. Zeros or the end of the file end the
-/// archive.
+/// Unpacks an lz4 archive: blocks, each after its size in 4 little-endian bytes. Zeros or
+/// the end of the file end the archive.
 fn unlz4(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
     let mut archive = Vec::new();
     // One buffer for all blocks, because a file may have many tiny blocks.

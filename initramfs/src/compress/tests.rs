@@ -59,8 +59,7 @@ fn lzma(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Data that is long enough for several zstd jobs, and neither random nor
-/// constant.
+/// 9 MB of data that is neither random nor constant.
 pub(super) fn long_data() -> Vec<u8> {
     let mut state = 1u32;
     (0..9_000_000)

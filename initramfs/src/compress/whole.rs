@@ -252,8 +252,8 @@ impl<R: Read + Seek> Walk<R> {
         self.skip(if has_checksum { 4 } else { 0 })
     }
 
-    /// Skips blocks that each follow their size. Zeros or the end of the file end the
-    /// archive.
+    /// Skips an lz4 archive: blocks, each after its size in 4 little-endian bytes. Zeros
+    /// or the end of the file end the archive.
     fn lz4(&mut self) -> io::Result<()> {
         while self.left() >= 4 {
             match self.bytes()? {

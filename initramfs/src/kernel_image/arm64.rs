@@ -22,7 +22,7 @@ const MAGIC: &[u8] = b"ARM\x64";
 const BANNER: &[u8] = b"Linux version ";
 const MUCH_MEMORY: &str = "a vmlinuz.efi that takes at most 128 MiB of memory to unpack";
 const LARGE: &str = "a vmlinuz.efi with an arm64 Image of at most 512 MiB";
-// The texts contain the limits, so the limits must not change alone.
+// The two messages above contain the limits, so the limits must not change alone.
 const _: () = assert!(XZ_MEMORY == 128 << 20 && MAX_KERNEL_BYTES == 512 << 20);
 
 /// Parses a whole file; `None` if it is no kernel of aarch64.

@@ -1,4 +1,5 @@
-//! Queries dpkg and apt about kernel packages. Never downloads or installs anything.
+//! Finds kernels in installed Debian packages and in .deb files, with the programs of
+//! dpkg and apt. Never downloads or installs anything.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

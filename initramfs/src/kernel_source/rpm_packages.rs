@@ -110,7 +110,8 @@ fn unpack(path: &Path, package: KernelPackage, top: &Path) -> Result<(), KernelS
                 continue;
             }
             names.has_content = true;
-            // The name with the content may be one that the builder does not need.
+            // The builder may not need the name that has the content. So write the
+            // content under a name that it needs.
             names.waiting.pop()
         } else {
             file

@@ -6,8 +6,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::kernel_image::tests::bz_image;
 
-/// A directory with these files, `PATH=RELEASE`. A path that ends with a slash is a
-/// directory.
+/// Makes a directory. For each word `PATH=RELEASE` of `files` it contains a kernel image
+/// of the release at the path, or a directory if the path ends with a slash.
 fn layout(files: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in files.split_whitespace() {

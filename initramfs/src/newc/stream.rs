@@ -39,8 +39,8 @@ impl Member {
     }
 }
 
-/// Reads one archive. After [`StreamReader::next_member`], the reader returns the content
-/// of that member, as a [`Read`].
+/// Reads one archive. After [`StreamReader::next_member`], reading from this value
+/// ([`Read`]) returns the content of that member.
 #[derive(Debug)]
 pub struct StreamReader<R> {
     input: R,

@@ -27,7 +27,8 @@ impl Tag {
     pub(super) const SIZE: u32 = 1009;
     pub(super) const PROVIDE_NAME: u32 = 1047;
     pub(super) const REQUIRE_NAME: u32 = 1049;
-    /// The same size in 64 bits, if 32 bits are not enough.
+    /// The size of all files in bytes, in 64 bits. Packages have it if 32 bits are not
+    /// enough.
     pub(super) const LONG_SIZE: u32 = 5009;
     /// The digest of the compressed archive.
     pub(super) const PAYLOAD_DIGEST: u32 = 5092;
@@ -79,7 +80,8 @@ pub(super) fn read(input: &mut impl Read, part: &'static str) -> Result<Header, 
     Ok(Header::parse(&index, store))
 }
 
-/// Four bytes of an entry or an intro, which have a fixed length.
+/// The big-endian number at `at` in an entry or an intro. Cannot panic, because entries
+/// and intros have a fixed length.
 fn number_at(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4]
         .iter()

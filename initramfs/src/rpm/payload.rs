@@ -14,8 +14,8 @@ use crate::newc::{Member, StreamReader};
 const MAX_UNPACKED: u64 = 4 << 30;
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The files of a package. After [`Payload::next_member`], it returns the content of that
-/// file, as a [`Read`].
+/// The files of a package. After [`Payload::next_member`], reading from this value
+/// ([`Read`]) returns the content of that file.
 pub struct Payload {
     members: StreamReader<Take<Box<dyn Read>>>,
 }

@@ -1,7 +1,7 @@
 //! Makes a ramdisk whose /init exits at once, to measure the time that the
 //! kernel alone takes.
 
-/// The line that the kernel prints as soon as init exits.
+/// A part of the line that the kernel prints as soon as init exits.
 pub(super) const LINE: &str = "Attempted to kill init";
 
 /// The address to which the program is loaded: the usual choice of linkers.

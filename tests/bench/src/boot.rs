@@ -21,7 +21,7 @@ use super::{Row, Table, machine};
 /// A part of the kernel's first line.
 const KERNEL: &str = "Linux version";
 
-/// Two, because servers have more than one.
+/// The number of processors of the guest: two, because servers have more than one.
 const PROCESSORS: u8 = 2;
 
 /// Steps of the agent, each with a part of the line that it prints.
@@ -49,13 +49,14 @@ struct Run {
     steps: Vec<Duration>,
 }
 
-/// What a host boots.
+/// A module set with its kernel and ramdisk, and the times of all its runs.
 struct System {
     /// The module set of the ramdisk.
     set: &'static str,
     kernel: PathBuf,
     ramdisk: PathBuf,
-    /// The times of the bare kernel.
+    /// The time from the kernel's first line to the exit of the minimal /init, for each
+    /// run.
     bare: Vec<Duration>,
     ours: Vec<Run>,
 }
@@ -71,7 +72,7 @@ impl System {
         }
     }
 
-    /// Boots once with the bare ramdisk and once with ours.
+    /// Boots the kernel once with the minimal /init and once with the agent's ramdisk.
     fn run(&mut self, number: usize) -> Result<()> {
         let (set, kernel, ramdisk) = (self.set, &self.kernel, &self.ramdisk);
         let name = format!("bench-bare-{set}-{number}");
@@ -112,7 +113,7 @@ impl System {
     }
 }
 
-/// Boots each set `runs` times, in turns with the bare kernel.
+/// Boots each set `runs` times, in turns with the minimal /init.
 ///
 /// # Errors
 /// If the ramdisk cannot be built, or a guest does not reach its lookup.

@@ -1,5 +1,5 @@
-//! Builds ramdisks and ISOs with landfall-image as shipped, and reads the summaries that
-//! it prints.
+//! Builds ramdisks and ISOs with the release build of landfall-image, and reads the
+//! summaries that it prints.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::measured::{self, Usage};
 
-/// The module sets for users.
+/// The built-in module sets that the bench builds.
 const SETS: [&str; 2] = ["vm", "server"];
 
 /// What a ramdisk is built of.
@@ -46,7 +46,7 @@ pub(super) struct Ramdisk {
     pub(super) memory_floor: MemoryFloor,
 }
 
-/// The least memory of a host.
+/// The least memory of a host, in MiB: to boot, and to write an image as well.
 #[derive(Debug, Deserialize)]
 pub(super) struct MemoryFloor {
     pub(super) boot_mib: u64,
@@ -106,7 +106,7 @@ impl Target {
         })
     }
 
-    /// The same with the kernel from a folder into which its package was unpacked.
+    /// Changes the target: the kernel is in a folder into which its package was unpacked.
     pub(super) fn unpacked_in(self, folder: &Path) -> Self {
         Self {
             kernel: Kernel::Directory(folder.to_owned()),
@@ -114,12 +114,14 @@ impl Target {
         }
     }
 
-    /// Builds the ramdisk with a cache in this folder, or without a cache.
+    /// Builds the ramdisk with a cache in the folder `cache`; without a cache if it is
+    /// `None`.
     pub(super) fn ramdisk(&self, cache: Option<&Path>, output: &Path) -> Result<(Usage, Ramdisk)> {
         summary(&mut self.command("initramfs", cache, output)?, output)
     }
 
-    /// Builds the ISO, with firmware if this machine has any.
+    /// Builds the ISO. With `with_firmware`, it contains the firmware that this machine
+    /// has.
     pub(super) fn iso(&self, cache: &Path, with_firmware: bool, output: &Path) -> Result<Iso> {
         let mut command = self.command("iso", Some(cache), output)?;
         if with_firmware {

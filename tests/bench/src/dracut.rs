@@ -58,7 +58,8 @@ impl UnpackedKernel {
     pub(super) fn new(package: &Path, root: PathBuf) -> Result<Self> {
         fs::create_dir(&root).with_context(|| format!("making {}", root.display()))?;
         run(Command::new("dpkg-deb").arg("-x").arg(package).arg(&root))?;
-        // Debian 13 has the modules in /usr/lib, where /lib leads on its systems.
+        // Debian 13's packages have the modules in /usr/lib only: on an installed system,
+        // /lib is a link to it.
         if !root.join("lib").exists() {
             symlink("usr/lib", root.join("lib"))?;
         }
@@ -74,7 +75,7 @@ impl UnpackedKernel {
                 package.display()
             );
         };
-        // The package's postinst runs it, too.
+        // The postinst script of the package runs depmod, too.
         run(Command::new("depmod").arg("-b").arg(&root).arg(release))?;
         Ok(Self {
             release: release.clone(),
@@ -108,7 +109,7 @@ impl Dracut {
 
     /// For example `059-4`.
     pub(super) fn version(&self) -> Result<String> {
-        // `dracut --version` prints it, too, but exits with 1.
+        // `dracut --version` prints the version, too, but exits with 1.
         let file = self.packages.join("version");
         let version = fs::read_to_string(&file);
         let version = version.with_context(|| format!("reading {}", file.display()))?;
@@ -150,7 +151,7 @@ impl Dracut {
 
     fn command(&self) -> Command {
         let mut command = Command::new(self.packages.join("usr/bin/dracut"));
-        // Otherwise dracut looks for its parts in /usr/lib/dracut.
+        // Without this variable, dracut looks for its modules in /usr/lib/dracut.
         command.env("dracutbasedir", self.packages.join("usr/lib/dracut"));
         command.env("DRACUT_COMPRESS_PIGZ", self.packages.join("usr/bin/pigz"));
         command

@@ -17,8 +17,8 @@ struct Goal {
     unit: &'static str,
     /// Whether more is better.
     at_least: bool,
-    /// The value if the kernel's later work is counted for both programs. `None` if
-    /// there is no such value.
+    /// The value if the processor time of the kernel's threads is included for both
+    /// programs. `None` if the goal does not compare the processor times of two programs.
     with_kernel: Option<f64>,
 }
 

@@ -225,7 +225,8 @@ fn make_raw(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A fixed sequence of lengths from 64 KiB to 4 MiB, in units of 4 KiB.
+/// A fixed sequence of pseudo-random lengths in bytes: multiples of 4 KiB from 64 KiB to
+/// 4 MiB.
 struct Lengths(u64);
 
 impl Lengths {

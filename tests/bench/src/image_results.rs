@@ -1,4 +1,5 @@
-//! The results of writing images: the runs of every case, and what they mean.
+//! The results of writing images: the runs of every case, and the values computed from
+//! them.
 
 use super::image::Form;
 use super::measured::Usage;
@@ -79,7 +80,8 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// The runs onto the disk. `None` if this case was not run.
+    /// The runs in which `writer` wrote this form to the disk. `None` if this case was
+    /// not run.
     pub(super) fn of(&self, writer: Writer, form: Form) -> Option<&Measured> {
         let case = (writer, form, Target::Disk);
         self.measured.iter().find(|measured| measured.case == case)

@@ -19,9 +19,9 @@ use nix::unistd::Pid;
 use super::iso_server::{Server, WAIT_LIMIT, head, throw_away};
 use super::{Quantity, Row, Table, many_clients};
 
-/// In bytes: what a BMC's virtual medium asks for at once, at most.
+/// In bytes: the largest range that a BMC requests at once for its virtual media.
 const RANGE: u64 = 1 << 20;
-/// How often the file is read in one run.
+/// How often a run reads the file.
 const READS: u64 = 20;
 const MANY_HOSTS: usize = 10_000;
 /// Measures everything `runs` times.
@@ -46,7 +46,7 @@ pub fn tables(runs: usize) -> Result<Vec<Table>> {
 fn base(work: &Path) -> Result<PathBuf> {
     let base = work.join("base.iso");
     let mut command = Command::new(artifacts::release_builder()?);
-    // What is measured does not depend on firmware, which is not on every machine.
+    // The results do not depend on firmware, which not every machine has.
     command.args(["iso", "--module-set", "server", "--allow-missing-firmware"]);
     command.args(["--compress", "zstd:3"]);
     command.arg("--agent").arg(artifacts::agent()?);
@@ -149,7 +149,7 @@ fn read(server: &Server, range: Option<u64>) -> Result<Duration> {
 
 fn throughput(base: &Path, hosts: &Path, work: &Path, runs: usize) -> Result<Table> {
     let size = base.metadata()?.len();
-    // The client is this thread; the servers have processor 0.
+    // This thread is the client, on processor 1; the servers run on processor 0.
     let measure = move |ours: &Server, nginx: &Server| -> Result<Vec<Row>> {
         let mut own_core = CpuSet::new();
         own_core.set(1)?;

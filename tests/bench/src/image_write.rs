@@ -50,7 +50,8 @@ pub fn prepare() -> Result<()> {
 /// afterwards.
 pub fn tables(runs: usize) -> Result<Vec<Table>> {
     let images = Images::ready()?;
-    // Use a separate thread, because its private mount namespace ends with it.
+    // Measure in a separate thread, so that the private mount namespace ends with the
+    // thread.
     let results = thread::scope(|scope| {
         let worker = scope.spawn(|| measure(images, runs));
         worker
@@ -106,7 +107,8 @@ fn measure(images: Images, runs: usize) -> Result<Results> {
     })
 }
 
-/// The bytes fetched twice for each broken connection, on average.
+/// Writes an image while connections break. Returns the bytes that the agent fetched
+/// twice for each broken connection, on average.
 fn fetched_again(bench: &Bench) -> Result<f64> {
     bench.disk.empty()?;
     let length = bench.images.path(Form::Zst).metadata()?.len();

@@ -1,7 +1,7 @@
-# What ironic-python-agent 13.0 does with an image that it streams, and with one
-# that it downloads first: requests in pieces of 1 MiB, each into a hashlib
-# digest and into a file (extensions/standby.py: ImageDownload,
-# _stream_raw_image_onto_device, _download_image). It asks for no flush.
+# The loop of ironic-python-agent 13.0, both for an image that it streams and for an image
+# that it downloads first: it reads pieces of 1 MiB with requests, and adds each piece to
+# a hashlib digest and to a file (extensions/standby.py: ImageDownload,
+# _stream_raw_image_onto_device, _download_image). It does not flush the file to disk.
 import hashlib
 import os
 import sys
@@ -10,8 +10,8 @@ import requests
 
 url, output, sha256, cpu_before = sys.argv[1:]
 
-# The agent has been running for long when an image comes: starting Python
-# and its libraries is none of its work here.
+# Record the processor time of the start of Python and its libraries. The bench subtracts
+# it, because the real agent already runs when it gets an image.
 with open(cpu_before, "w") as file:
     times = os.times()
     file.write(str(times.user + times.system))

@@ -1,4 +1,5 @@
-//! A server of an ISO, the image service or nginx, and what its clients share.
+//! Starts a server of an ISO (the image service or nginx), and has the functions that all
+//! its clients use.
 //!
 //! The client discards the bytes in the kernel (MSG_TRUNC, tcp(7)), so that the server
 //! limits the speed, not the client.
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use landfall_tests::artifacts;
 use nix::sys::socket::{MsgFlags, recv};
 
-/// How long a server may take for its first answer, and for each part of an answer.
+/// How long a server may take to start, and for each part of a response.
 pub(super) const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A server, its address, and the path of the file.
@@ -89,7 +90,8 @@ impl Server {
         Ok(server)
     }
 
-    /// The memory of the program in MiB, without files in memory, such as the base.
+    /// The anonymous memory of the server in MiB, without the pages of files that it
+    /// maps, such as the base.
     pub(super) fn own_memory(&self) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status
@@ -115,7 +117,7 @@ fn free_address() -> Result<String> {
     Ok(listener.local_addr()?.to_string())
 }
 
-/// Reads the head of an answer, and returns the length of its body.
+/// Reads the headers of a response, and returns the length of its body in bytes.
 pub(super) fn head(stream: &mut TcpStream) -> Result<u64> {
     let mut head = Vec::new();
     let mut byte = [0];

@@ -19,13 +19,14 @@ const READERS: usize = 200;
 const SLOW_READERS: usize = 1000;
 /// How often each slow reader takes a kilobyte.
 const ROUNDS: usize = 20;
-/// Between two looks at the memory of the service.
+/// The time between two samples of the service's memory.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Measures both kinds of clients `runs` times. A client that does not get its bytes is
 /// an error.
 pub(super) fn table(base: &Path, hosts: &Path, runs: usize) -> Result<Table> {
-    // This process and the service, which inherits the limit, have a connection to each client.
+    // This process and the service need a descriptor for each connection. The service
+    // inherits the limit from this process.
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard.min(8192), hard)?;
     let size = base.metadata()?.len();
@@ -99,7 +100,7 @@ fn with_peak<T: Send>(
     })
 }
 
-/// Asks for the ISO of the host.
+/// Sends a request for the whole ISO, and reads the headers of the response.
 fn ask(server: &Server, size: u64) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(&server.address)?;
     stream.set_read_timeout(Some(WAIT_LIMIT))?;
@@ -123,7 +124,8 @@ fn whole_files(server: &Server, size: u64) -> Result<Duration> {
     })
 }
 
-/// The longest time in which another client reads a whole ISO.
+/// Connects [`SLOW_READERS`] slow clients. Returns the longest time that another client
+/// needs for a whole ISO meanwhile.
 fn slowly(server: &Server, size: u64) -> Result<Duration> {
     let mut clients = Vec::new();
     for _ in 0..SLOW_READERS {

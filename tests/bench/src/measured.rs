@@ -177,7 +177,7 @@ fn kernel_threads() -> Result<BTreeMap<u32, Duration>> {
         let Some(id) = entry.file_name().to_str().and_then(|id| id.parse().ok()) else {
             continue;
         };
-        // The process may end between these lines.
+        // The process may have ended since the listing of /proc.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
             continue;
         };
@@ -234,7 +234,7 @@ fn look_at_threads(process: u32, threads: &mut BTreeMap<String, Duration>) {
         return;
     };
     for task in tasks.flatten() {
-        // A thread may end between these lines.
+        // A thread may have ended since the listing.
         let name = fs::read_to_string(task.path().join("comm"));
         if let (Ok(name), Some(time)) = (name, on_processor(&task.path())) {
             // Several threads may have one name. Only the busiest of them counts.

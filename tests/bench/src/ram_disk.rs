@@ -33,8 +33,9 @@ impl RamDisk {
         let none = None::<&str>;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(none, "/", none, private, none).context("making the mounts private")?;
-        // coreos-installer looks for udevd's socket to ask whether all events are
-        // settled. In an empty /run it finds no socket.
+        // coreos-installer fails if udevd's socket is missing, and otherwise waits with
+        // udevadm until all events are settled. In this /run the socket is an ordinary
+        // file, so it waits for nothing.
         mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none)?;
         std::fs::create_dir("/run/udev")?;
         File::create("/run/udev/control")?;

@@ -21,7 +21,7 @@ pub(super) struct Builds {
     pub(super) ramdisk: Ramdisk,
     /// Without a cache.
     pub(super) cold: Vec<Usage>,
-    /// With a cache that has everything.
+    /// With a cache that has all compressed archives.
     pub(super) warm: Vec<Usage>,
 }
 

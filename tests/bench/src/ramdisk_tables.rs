@@ -128,7 +128,7 @@ impl Compared<'_> {
             };
             cells.push(format!("≤ {target:.2}: {verdict}"));
         } else {
-            // One cell for each ratio, and that of the target.
+            // An empty cell for each ratio, and one for the target.
             cells.extend(vec![String::new(); peers.len() + 1]);
         }
         Row {

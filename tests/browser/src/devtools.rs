@@ -16,7 +16,8 @@ use tempfile::TempDir;
 
 /// Debian's package.
 const PROGRAM: &str = "/usr/bin/chromium";
-/// Fails instead of waiting forever. The first start on a busy machine is slow.
+/// The longest wait for a message of the browser. The first start on a busy machine is
+/// slow.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// There is no sandbox: a sandbox needs namespaces that containers lack, and root
 /// cannot use it. The browser resolves no name, so it reaches nothing but this machine.
@@ -51,8 +52,8 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts the browser. `None` if this machine has no browser, and not every test is
-    /// required to run.
+    /// Starts the browser. `None` if this machine has no browser and the test may be
+    /// skipped.
     #[must_use]
     pub fn start() -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
@@ -156,7 +157,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser ends when its pipe does, with all its processes.
+        // The browser ends with all its processes when its pipe is closed.
         self.commands = None;
         while self.messages.recv_timeout(TIMEOUT).is_ok() {}
         let _ = self.child.kill();

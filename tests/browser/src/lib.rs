@@ -1,4 +1,4 @@
-//! Opens pages in headless Chromium, and says what a person would see.
+//! Opens pages in headless Chromium, and reports what a person would see.
 //!
 //! [`devtools`] talks to the browser; [`review`] looks at one page in several windows.
 

@@ -62,7 +62,7 @@ pub struct Seen {
     /// The faults of the page: texts that are hard to read, parts outside the window,
     /// missing headings and labels.
     faults: Vec<String>,
-    /// Of the page, between 0 (black) and 1 (white).
+    /// The brightness of the page, from 0 (black) to 1 (white).
     brightness: f64,
 }
 
@@ -87,7 +87,8 @@ pub fn review(browser: &mut Browser, name: &str, url: &str) -> Vec<Seen> {
     all
 }
 
-/// Opens the page in one window, with all its faults.
+/// Opens the page in one window. Returns what the window shows, with all faults of the
+/// page.
 fn look(browser: &mut Browser, url: &str, view: &View) -> Seen {
     let (mut seen, events) = open(browser, url, view);
     seen.faults.extend(faults_of_events(&events, url));
@@ -110,7 +111,8 @@ fn open(browser: &mut Browser, url: &str, view: &View) -> (Seen, Vec<Value>) {
     browser.command("Emulation.setDeviceMetricsOverride", &size);
     let scheme = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
     browser.command("Emulation.setEmulatedMedia", &scheme);
-    // Away from the page first: its refresh must not mix with this visit.
+    // Leave the page first, so that no event of its automatic refresh is counted for this
+    // visit.
     browser.command("Page.navigate", &json!({"url": "about:blank"}));
     browser.events_until("Page.loadEventFired");
     browser.events_so_far();
@@ -128,7 +130,8 @@ fn screenshot(browser: &mut Browser) -> Vec<u8> {
     STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()
 }
 
-/// Errors and warnings of the browser, and requests for anything but the page.
+/// Errors and warnings of the browser, requests for any other URL, and a status other
+/// than 200.
 fn faults_of_events(events: &[Value], url: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut has_asked = false;

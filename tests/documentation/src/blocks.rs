@@ -39,13 +39,14 @@ pub enum Use {
     Script,
     /// Commands with their output, and the files of the repository that they need.
     Transcript(Vec<String>),
-    /// The same, with a first command that runs until the end of the page.
+    /// A transcript whose first command is a service that runs until the end of the page,
+    /// and the files of the repository that the commands need.
     Service(Vec<String>),
-    /// Commands of other programs with their output, with that service.
+    /// Commands of other programs with their output, while the page's service runs.
     Client,
     /// Commands that no test can run.
     NotRun,
-    /// The same with their output.
+    /// Commands that no test can run, with their output.
     NotRunTranscript,
     /// Output of our programs.
     Quoted,

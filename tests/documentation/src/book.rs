@@ -1,10 +1,10 @@
 //! Lays the documentation out for mdBook.
 //!
-//! mdBook takes pages from one directory and renders those that its SUMMARY.md names.
-//! Our pages link to files at the top of the repository and to examples elsewhere in
-//! it. So the book's source is a copy in which the pages keep their places, and
-//! docs/SUMMARY.md moves to the top. Each screen becomes a page, because a web server
-//! would offer the file as a download.
+//! mdBook takes pages from one directory and renders those that its SUMMARY.md names. Our
+//! pages link to files at the top of the repository and to examples elsewhere in it. So
+//! the book's source is a copy in which the pages keep their places, and docs/SUMMARY.md
+//! moves to the top. Each screen (a `.screen` file with the text of a console) becomes a
+//! page, because a web server would offer the file as a download.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -117,8 +117,8 @@ pub fn broken_links(book: &Path) -> Result<Vec<String>> {
     for file in html_files(book)? {
         let text = fs::read_to_string(&file)?;
         let name = file.strip_prefix(book)?.display().to_string();
-        // mdBook's page for a missing page and its page for printing have links that
-        // are relative to other places.
+        // mdBook's page for a missing page, its page for printing and its table of
+        // contents have links that are relative to other directories.
         if ["404.html", "print.html", "toc.html"].contains(&name.as_str()) {
             continue;
         }

@@ -25,7 +25,8 @@ pub fn is_ours(text: &str) -> bool {
     PROGRAMS.iter().any(|program| calls(text, program))
 }
 
-/// What a line of a transcript gives to the shell.
+/// The command in a line of a transcript, without the prompt `# ` or `$ `; `None` if the
+/// line has no prompt.
 pub fn prompted(line: &str) -> Option<&str> {
     line.strip_prefix("# ").or_else(|| line.strip_prefix("$ "))
 }
@@ -61,7 +62,9 @@ pub fn steps_of(text: &str, program: &str) -> Vec<Step> {
     steps.collect()
 }
 
-/// The lines with commands in a block, whole: with pipes and comments.
+/// All lines of a block that has commands, without prompts, and with continued lines
+/// joined. The lines of a transcript's output are included. Empty for a block without
+/// commands.
 pub fn command_lines(block: &Block) -> Vec<String> {
     match block.used {
         Use::Commands(_)

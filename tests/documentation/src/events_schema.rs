@@ -1,4 +1,5 @@
-//! The JSON Schema of what the agent writes for programs, `docs/events.schema.json`.
+//! The JSON Schema of the JSON that the agent writes for programs,
+//! `docs/events.schema.json`.
 //!
 //! The schema permits fields that it does not name, because the agent may get new ones.
 //! [`EventsSchema::fault`] is stricter: it reports fields that are missing in the
@@ -119,7 +120,8 @@ impl EventsSchema {
         }
     }
 
-    /// The schema that this one refers to, and whether it is a [`Form`].
+    /// The schema that the `$ref` of `schema` names, or `schema` itself; and whether it
+    /// is that of a [`Form`].
     fn resolved<'a>(&'a self, schema: &'a Value) -> (&'a Value, bool) {
         match schema["$ref"].as_str() {
             Some(reference) => {
@@ -132,11 +134,12 @@ impl EventsSchema {
     }
 }
 
-/// Lets no object have other fields than those that are named.
+/// Makes the schema reject all fields that it does not name.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            // The conditions of a report name one field of many.
+            // A schema without `type` is a condition of a report: it names only one field
+            // of many, so it stays open.
             let is_object = members.contains_key("type") && members.contains_key("properties");
             members.values_mut().for_each(close);
             if is_object {

@@ -24,7 +24,8 @@ const SOURCES: [&str; 6] = [
 /// A literal with fewer letters than this outside its placeholders proves nothing about
 /// a line.
 const FEWEST_LETTERS: usize = 8;
-/// The same for its words, unless it is at least half of the line.
+/// A literal with fewer words than this proves nothing about a line, unless it is at
+/// least half of the line.
 const FEWEST_WORDS: usize = 2;
 
 /// All `.rs` files below the directory that are no tests.
@@ -103,7 +104,8 @@ impl ProgramsTexts {
     }
 
     pub(crate) fn of(literals: &[String]) -> Self {
-        // A text of several lines is printed in lines. Its remedy may be shown elsewhere.
+        // Compare each line of a text on its own, because pages quote single lines.
+        // Compare the remedy on its own, because a program may print it elsewhere.
         let lines = literals.iter().flat_map(|literal| literal.lines());
         let pieces = lines.flat_map(|line| line.split(" -- "));
         Self(pieces.map(fixed_parts).collect())

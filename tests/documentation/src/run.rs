@@ -15,12 +15,12 @@ use crate::blocks::{Block, Use};
 use crate::commands::{Step, calls, lines_of, steps_of, transcript};
 use crate::page::repository;
 
-/// Where commands run, and which.
+/// Runs the commands of one program in one directory.
 pub struct Reader<'a> {
     pub directory: &'a Path,
     /// The program whose commands run. The page's other programs run in other tests.
     pub program: &'a str,
-    /// The directories of programs, before those of `PATH`.
+    /// The value of `PATH` for the commands.
     pub path: String,
 }
 
@@ -86,8 +86,8 @@ impl Reader<'_> {
         Ok((count, differences))
     }
 
-    /// Copies the files of the repository that a block names into the directory, and
-    /// directories with the files in them.
+    /// Copies the files of the repository that a block names into the directory. If a
+    /// name is that of a directory, copies the directory with its files.
     fn copy(&self, block: &Block, files: &[String]) -> Result<()> {
         for file in files {
             self.copy_one(file)
@@ -111,7 +111,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Another page may make a directory of the same name.
+    /// Removes the directories that [`Self::copy`] has made for services, because another
+    /// page may make a directory of the same name.
     fn remove_directories(&self, blocks: &[Block]) -> Result<()> {
         for block in blocks {
             let Use::Service(files) = &block.used else {
@@ -189,7 +190,7 @@ fn name_of(file: &str) -> &Path {
     name.map_or(Path::new(file), Path::new)
 }
 
-/// As [`is_as_shown`], with other numbers, ids and dates.
+/// Like [`is_as_shown`], but numbers, ids and dates may differ.
 fn is_similar(shown: &str, printed: &str) -> bool {
     is_as_shown(&with_any_numbers(shown), &with_any_numbers(printed))
 }
@@ -230,7 +231,7 @@ fn is_as_shown(shown: &str, printed: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Follows a transcript with commands of `head`, which is everywhere.
+    /// Follows a transcript with commands of the program `head`, which every machine has.
     fn follow(file: &str, text: &str) -> Result<(usize, Vec<String>)> {
         let directory = tempfile::tempdir()?;
         let reader = Reader {

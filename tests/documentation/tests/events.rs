@@ -8,7 +8,8 @@ use landfall_documentation::page::{Page, page};
 use landfall_documentation::tables::{quoted, rows_below};
 use serde_json::Value;
 
-/// The first table of the section for each form. `v` is described above all of them.
+/// The heading of the section whose first table describes the fields of each form. The
+/// page describes the field `v` above all these sections.
 const SECTIONS: [(Form, &str); 3] = [
     (Form::Event, "## An event"),
     (Form::Status, "## The status"),
@@ -45,7 +46,8 @@ fn every_field_of_the_schema_is_described_and_no_other() {
     for (form, heading) in SECTIONS {
         let fields = schema.fields(form);
         let rows = described(&page, heading, &fields);
-        // A report says in which of its events a field is, and has a status.
+        // The table of the report also names the events that a report can be for, and
+        // fields of the status.
         let mut everywhere: Vec<&str> = OTHER_WORDS.to_vec();
         if form == Form::Report {
             everywhere.extend(fields["event"].iter().map(String::as_str));

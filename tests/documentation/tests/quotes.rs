@@ -56,7 +56,7 @@ fn a_fence_of_clients_follows_its_service() {
     }
 }
 
-/// The lines of a block that one of our programs prints.
+/// The lines of a block that one of our programs must be able to print.
 fn quoted_lines(block: &Block) -> Vec<String> {
     match block.used {
         Use::Quoted => {

@@ -16,7 +16,8 @@ pub(super) struct GivenText<'a> {
     /// The source of the value. [`assign`] completes [`Origin::KernelArgument`] with the
     /// text of the argument, in which secrets are masked.
     pub(super) origin: Origin,
-    /// True if an empty text removes the value that another source gave; false if
+    /// True if an empty text removes the value that another source gave. If the type has
+    /// no empty value (`ArgumentValue::empty`), an empty text is then invalid. False if
     /// an empty text is ignored.
     pub(super) empty_counts: bool,
 }
@@ -62,8 +63,8 @@ pub(super) fn assign<T: ArgumentValue>(
     }
 }
 
-/// The value in a form that other people may see: on one line, of limited length, and
-/// with secrets masked.
+/// The value as warnings and listings show it: on one line, at most [`SHOWN`] characters
+/// long, and with secrets masked.
 pub(super) fn shown<T: ArgumentValue>(text: &str) -> String {
     if T::SECRET {
         return "***".to_owned();
@@ -85,7 +86,8 @@ pub(super) fn shown<T: ArgumentValue>(text: &str) -> String {
     shown
 }
 
-/// Names the value that stays in effect, for the warning about an invalid one.
+/// The value that stays in effect, and its source, for the warning about an invalid
+/// value.
 fn kept<T: ArgumentValue>(setting: &Setting<T>) -> String {
     let value = match setting.to_text() {
         text if text.is_empty() => "none".to_owned(),

@@ -54,7 +54,8 @@ impl BootParams {
                 name: format!("{name}="),
                 text,
                 origin: origin(),
-                // A template leaves the text after `=` empty if it has no value for it.
+                // A template of a boot configuration leaves the text after `=` empty if
+                // it has no value for the argument.
                 empty_counts: false,
             })
         });
@@ -75,7 +76,8 @@ impl BootParams {
         if text.is_empty() {
             return;
         }
-        // On an error do nothing: `NetArgs` reads the same argument and reports it.
+        // An error is ignored here: `NetArgs` reads the same argument and reports the
+        // error.
         if let Ok(interface) = BootInterface::parse(text) {
             self.boot_interface = Setting {
                 value: Some(interface),
@@ -87,9 +89,9 @@ impl BootParams {
         }
     }
 
-    /// No other program uses the prefixes `ipa-` and `landfall.`, so an unknown name is
-    /// most likely a typo. The warning does not contain the value, since the value may
-    /// be a secret.
+    /// Warns about unknown names with the prefixes `ipa-` and `landfall.`. No other
+    /// program uses these prefixes, so an unknown name is most likely a typo. The warning
+    /// does not contain the value, since the value may be a secret.
     fn report_unknown(&mut self, line: &CommandLine) {
         let known = || all_names().filter_map(|names| names.argument);
         let mut seen: Vec<&str> = Vec::new();

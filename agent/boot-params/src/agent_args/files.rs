@@ -15,9 +15,9 @@ use crate::setting::Origin;
 pub const MAX_PARAMETERS: usize = 64 << 10;
 
 impl BootParams {
-    /// Reads a configuration file. It overrides kernel arguments and files read before.
-    /// `path` is the file's name in origins and warnings. A value that cannot be parsed
-    /// becomes a warning.
+    /// Reads a configuration file. It overrides files read before and kernel arguments,
+    /// except `ipa-debug`. `path` is the file's name in origins and warnings. A value
+    /// that cannot be parsed becomes a warning.
     pub fn read_file(&mut self, path: &str, text: &str) {
         let file = IniFile::parse(text);
         for (line, fault) in &file.faults {
@@ -39,6 +39,7 @@ impl BootParams {
             }
         }
         // In Ironic's agent the kernel argument `ipa-debug` overrides the file.
+        // `parameters.txt` contains kernel arguments, too.
         if matches!(
             self.debug.origin,
             Origin::KernelArgument(_) | Origin::Parameters(_)
@@ -58,9 +59,9 @@ impl BootParams {
         });
     }
 
-    /// The file may also contain options of oslo.config itself and of other OpenStack
-    /// libraries. So this function reports only names that closely resemble an option
-    /// of the agent.
+    /// Warns about misspelt options. The file may also contain options of oslo.config
+    /// itself and of other OpenStack libraries. So this function reports only names that
+    /// closely resemble an option of the agent.
     fn report_mistyped(&mut self, path: &str, values: &BTreeMap<String, String>) {
         let unknown = values.keys().filter(|name| names_option(name).is_none());
         for name in unknown.take(MAX_UNKNOWN) {
@@ -89,7 +90,8 @@ impl BootParams {
         self.read_arguments(&CommandLine::parse_lines(&text[..end]), origin);
     }
 
-    /// Checks settings that depend on each other, once all sources are read.
+    /// Checks settings that depend on each other: warns about an incomplete set and
+    /// unsets it. The caller calls this after it has read all sources.
     pub fn check_together(&mut self) {
         if self.certfile.is_some() != self.keyfile.is_some() {
             let (given, missing) = match &self.certfile.value {

@@ -9,7 +9,7 @@ use crate::setting::{Origin, Setting};
 /// A line of `show-params`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSetting<'a> {
-    /// The kernel argument that sets it, or the option if there is no argument.
+    /// The kernel argument of the setting, or its option if it has no kernel argument.
     pub key: &'static str,
     /// The value of the setting as text, with secrets masked; empty if the setting has
     /// none.

@@ -14,7 +14,7 @@ pub struct Names {
     pub only_in_lookup: bool,
 }
 
-/// The kernel argument that names the boot NIC. It is not an option.
+/// The kernel argument that names the boot NIC. There is no oslo.config option for it.
 pub(super) const BOOTIF: &str = "BOOTIF";
 
 /// At most this many unknown names are reported for one source.

@@ -7,10 +7,10 @@ use crate::nearest_name::nearest;
 use crate::setting::Origin;
 
 impl BootParams {
-    /// Sets one option, as a lookup or mDNS answer does. `option` is its name in
-    /// oslo.config: `tls_min_version`, or `mdns.interfaces` with a group. An empty
-    /// value removes the value of another source. Returns what was ignored and why,
-    /// and leaves [`warnings`](Self::warnings) unchanged.
+    /// Sets one option from a lookup or mDNS answer. `option` is its name in oslo.config:
+    /// `tls_min_version`, or `mdns.interfaces` with a group. An empty value removes the
+    /// value of another source. Returns the warnings about what was ignored, and leaves
+    /// [`warnings`](Self::warnings) unchanged.
     pub fn apply_override(&mut self, option: &str, value: &str, origin: Origin) -> Vec<String> {
         let option = option.replace('-', "_");
         let known = || all_names().filter_map(|names| names.option);
@@ -34,9 +34,9 @@ impl BootParams {
         self.warnings.split_off(before)
     }
 
-    /// Applies one key of an mDNS answer: `ipa_<option>`. Only the options of
-    /// `mdns.allowed_overrides` are accepted, since mDNS answers are not authenticated.
-    /// Skips keys without the prefix `ipa_`. Returns what was ignored and why.
+    /// Applies one key of an mDNS answer: `ipa_<option>`. Accepts only the options of
+    /// `mdns.allowed_overrides`, since mDNS answers are not authenticated. Skips keys
+    /// without the prefix `ipa_`. Returns the warnings about what was ignored.
     pub fn apply_mdns(&mut self, key: &str, value: &str) -> Vec<String> {
         let Some(option) = key.strip_prefix("ipa_") else {
             return Vec::new();

@@ -31,8 +31,8 @@ fn words(list: &[&str]) -> Vec<String> {
 /// setting.
 macro_rules! boot_params {
     ($($(#[doc = $doc:literal])* $field:ident: $type:ty = $names:expr, $default:expr;)*) => {
-        /// The agent's settings, with every default filled in. Meanings and
-        /// defaults are those of Ironic's agent.
+        /// The agent's settings, with every default filled in. For settings that Ironic's
+        /// agent has, the meaning and the default are the same as there.
         #[derive(Clone, Debug, PartialEq)]
         pub struct BootParams {
             $($(#[doc = $doc])* pub $field: Setting<$type>,)*
@@ -65,7 +65,8 @@ macro_rules! boot_params {
         pub(super) const MEANINGS: &[&str] = &[$(concat!($($doc),*)),*];
 
         impl BootParams {
-            /// Assigns to every setting the text that `text_for` returns for it.
+            /// Assigns to every setting the text that `text_for` returns for its names.
+            /// Where it returns `None`, the setting stays unchanged.
             pub(super) fn assign_each<'a>(&mut self, text_for: impl Fn(&'static Names) -> Option<GivenText<'a>>) {
                 $({
                     const NAMES: &Names = &$names;

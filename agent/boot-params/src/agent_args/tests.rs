@@ -20,7 +20,7 @@ fn value_of(params: &BootParams, key: &str) -> String {
 fn an_empty_command_line_gives_the_documented_defaults() {
     let params = read("");
     assert_eq!(params, BootParams::default());
-    // From the configuration options in the documentation of Ironic's agent.
+    // The defaults in the documentation of the configuration options of Ironic's agent.
     for (key, value) in [
         ("ipa-api-url", ""),
         ("ipa-inspection-collectors", "default,logs"),

@@ -1,4 +1,4 @@
-//! Reads the single arguments: their values, and what is wrong with them.
+//! Reads single `coreos.inst.*` arguments, and collects faults and warnings about them.
 
 use super::{CURRENT_ONLY, IGNITION_URL, INSECURE, IgnitionPlace, KNOWN, LEGACY, MAX_UNKNOWN};
 use super::{OWN_PREFIX, PREFIX, SKIP};
@@ -24,7 +24,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value of `key`. An empty value counts as none, as in coreos-installer.
+    /// The value of `key`. An empty value counts as none, as in coreos-installer. An
+    /// argument without `=` is a fault.
     pub fn text(&mut self, key: &str) -> Option<String> {
         let token = self.line.last(key)?;
         if token.value.is_none() {
@@ -59,8 +60,9 @@ impl<'a> Reader<'a> {
             .ok()
     }
 
-    /// The place of the Ignition config; `None` for `skip`. The old installer also
-    /// accepted a path, and required `skip` to install a system without a config.
+    /// The place of the Ignition config; `None` for `skip`, without a value, and on a
+    /// fault. The old installer also accepted a path, and required `skip` to install a
+    /// system without a config.
     pub fn ignition(&mut self) -> Option<IgnitionPlace> {
         let token = self.line.last(IGNITION_URL)?;
         match token.value_or_empty() {

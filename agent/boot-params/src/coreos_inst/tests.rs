@@ -47,8 +47,8 @@ fn a_line_of_today() {
     assert_eq!(url, Some("http://u:p@192.0.2.1/m.raw.xz"));
 }
 
-/// The current installer ignores `coreos.inst=yes` and verifies, and so does the
-/// agent.
+/// Like the current installer, the agent ignores `coreos.inst=yes` here and verifies the
+/// image.
 #[test]
 fn a_line_of_today_with_the_old_word_is_verified() {
     for current_only in [
@@ -221,7 +221,8 @@ fn ignored_arguments_are_reported() {
     );
 }
 
-/// This is a remark and not a warning: a config file can request an installation.
+/// The message is a remark and not a warning, because a config file can request an
+/// installation.
 #[test]
 fn a_line_that_installs_nothing_is_reported() {
     for (text, remark) in [
@@ -295,8 +296,8 @@ fn root_device_hints_replace_a_missing_disk() {
     );
 }
 
-/// [`BootParams`](crate::BootParams) does not warn of these arguments, because
-/// [`CoreosInst`] reads them.
+/// [`BootParams`](crate::BootParams) does not warn about arguments with this prefix,
+/// because [`CoreosInst`] reads them.
 #[test]
 fn the_settings_do_not_call_them_unknown() {
     let text =

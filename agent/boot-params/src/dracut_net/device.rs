@@ -43,7 +43,8 @@ impl DeviceSpec {
         (!device.cannot_exist()).then_some(device)
     }
 
-    /// The warning about a text that is neither a name nor an address.
+    /// The warning about a text that is neither a name nor an address; `None` if it is
+    /// one.
     pub(super) fn warning(&self, token: &Token) -> Option<String> {
         let DeviceSpec::Invalid(found) = self else {
             return None;
@@ -59,9 +60,10 @@ impl DeviceSpec {
         ))
     }
 
-    /// True if NetworkManager accepts the text as a name or an address, but no
-    /// device can have it: a reserved name, a name with `%`, or an address of
-    /// another length. NetworkManager drops the profile of such a device.
+    /// True if NetworkManager accepts the text as a name or an address, but no device can
+    /// have it: a reserved name, a name with `%`, or an address that has neither the
+    /// length of an Ethernet address nor that of an InfiniBand address. NetworkManager
+    /// drops the profile of such a device.
     pub fn cannot_exist(&self) -> bool {
         let DeviceSpec::Invalid(text) = self else {
             return false;

@@ -202,8 +202,8 @@ fn method_or_auto(text: &str, complain: &mut Complaints<'_>) -> IpMethod {
     })
 }
 
-/// The mask overrides the prefix length after the address, even if the mask is not
-/// valid.
+/// The address with its prefix length. A mask overrides the prefix length after the
+/// address; if the mask is not valid, the default length applies.
 fn with_length(
     address: IpAddr,
     prefix: &str,

@@ -9,7 +9,8 @@ pub enum IpMethod {
     Dhcp,
     /// `dhcp6`, `auto6`: IPv6 by router advertisements, and it has to succeed.
     Dhcp6,
-    /// `dhcp,dhcp6`: both. The system waits for each, but requires neither.
+    /// `dhcp,dhcp6`: DHCPv4, and IPv6 by router advertisements. NetworkManager waits for
+    /// both, but requires neither.
     DhcpAndDhcp6,
     /// `link6`: an IPv6 link-local address only.
     LinkLocal6,

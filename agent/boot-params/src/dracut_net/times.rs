@@ -5,7 +5,7 @@ use crate::cmdline::{CommandLine, Token};
 /// NetworkManager's time limit of one DHCP transaction, in seconds.
 const DHCP: u32 = 90;
 
-/// How long to wait for the second address family once the first one is up.
+/// How long NetworkManager waits for the second address family once the first one is up.
 const IP_REQUIRED_MS: u32 = 20_000;
 
 /// The longest time that NetworkManager stores, in seconds or milliseconds, depending
@@ -48,7 +48,7 @@ impl Times {
                 ),
                 "rd.net.timeout.carrier" => {
                     let found = number(token, 0, LONGEST);
-                    // The text says "the default is used", because the value of an
+                    // The warning says "the default is used", because the value of an
                     // earlier argument does not take effect in this case.
                     if found.is_none() {
                         warnings.push(format!(

@@ -24,7 +24,7 @@ impl VendorClass {
     /// Parses the value of the argument.
     ///
     /// # Errors
-    /// If a DHCP option cannot carry the value.
+    /// If the value is empty, longer than 255 bytes, or contains a NUL byte.
     pub fn parse(text: &str) -> Result<VendorClass, InvalidVendorClass> {
         let bytes = unescaped(text.as_bytes());
         if !(1..=LONGEST).contains(&bytes.len()) {
@@ -50,9 +50,9 @@ impl VendorClass {
     }
 }
 
-/// Replaces escapes as NetworkManager does. One to three digits are an octal
-/// number, of which only the low eight bits are used. Some letters stand for
-/// control characters. Any other character stands for itself.
+/// Replaces backslash escapes as NetworkManager does. One to three digits are an octal
+/// number, of which only the low eight bits are used. Some letters stand for control
+/// characters. Any other character stands for itself. A backslash at the end is dropped.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.iter().copied().peekable();

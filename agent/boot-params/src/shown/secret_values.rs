@@ -50,12 +50,13 @@ pub(super) fn without_secret_values(text: &str) -> Cow<'_, str> {
 
 /// The name of a secret, in front of its separator.
 struct Name {
-    /// The quote around the name alone, with its backslashes: `\"`.
+    /// The closing quote if quotes enclose only the name, with its backslashes: `\"`.
     quotes: Option<String>,
     /// The quote that opens before the name and is not closed after it, as in
     /// `"token=abc"`. The closing quote may follow the value.
     opened: Option<char>,
-    /// Whether spaces surround the separator.
+    /// True if spaces may follow the separator: there are spaces before it, or the name
+    /// is in quotes.
     is_spaced: bool,
 }
 
@@ -81,7 +82,7 @@ impl Name {
     }
 }
 
-/// Where the value begins and ends. `from` is the position after the separator.
+/// The byte range of the value in `text`. `from` is the position after the separator.
 fn value(text: &str, from: usize, name: &Name) -> (usize, usize) {
     let after = &text[from..];
     let blanks = match name.is_spaced {
@@ -98,7 +99,8 @@ fn value(text: &str, from: usize, name: &Name) -> (usize, usize) {
     {
         let opening = &value[..value.len() - without_backslashes.len() + quote.len_utf8()];
         let start = start + opening.len();
-        // Without a closing quote the value may be the rest of the text.
+        // Without a closing quote, the rest of the text may belong to the value, so the
+        // range includes it.
         let rest = &text[start..];
         let end = closing(rest, opening, Escaped::BelongsToValue);
         return (start, start + end.unwrap_or(rest.len()));

@@ -1,5 +1,5 @@
-//! Recognises members of a firmware RAID by their metadata: the formats of Intel
-//! (RST, VROC) and of the DDF standard. mdadm assembles no other kinds.
+//! Recognises members of a firmware RAID by their metadata: the formats of Intel (RST,
+//! VROC) and of the DDF standard. These are the only firmware RAIDs that mdadm assembles.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

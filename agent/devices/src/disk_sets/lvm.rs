@@ -27,8 +27,9 @@ pub struct VolumeGroup {
     pub devices: Option<usize>,
 }
 
-/// The volume group that a device of `size` bytes belongs to. `None` if the device
-/// is no physical volume, or if no volume group uses it yet.
+/// The volume group that a device of `size` bytes belongs to. `None` if the device is no
+/// physical volume, if no volume group uses it yet, or if none of its metadata can be
+/// parsed.
 ///
 /// # Errors
 /// If the device cannot be read.
@@ -133,7 +134,8 @@ pub fn parse_metadata(text: &[u8]) -> Option<VolumeGroup> {
     if name.is_empty() || !name.chars().all(is_name) {
         return None;
     }
-    // A quoted tag or path may contain such words, but never a whole line of them.
+    // A quoted tag or path may contain `physical_volumes`, but never a whole line
+    // `physical_volumes {`.
     let mut lines = rest.lines().map(str::trim);
     lines.find(|line| opens(line, "physical_volumes"))?;
     let count = lines

@@ -228,7 +228,8 @@ mod tests {
         }
     }
 
-    /// mdadm prints 01234567:89abcdef:00112233:44556677 for both.
+    /// mdadm prints 01234567:89abcdef:00112233:44556677 for version 0.90 and for version
+    /// 1.2.
     #[test]
     fn the_uuid_of_version_0_90_is_four_numbers() {
         let size = 8 << 20;

@@ -56,7 +56,7 @@ pub enum Effect {
     GivenUp,
 }
 
-/// The modules that would drive a device without a driver.
+/// The kernel modules for a device that has no driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Modules {
     /// The kernel has these, and the ramdisk does not.
@@ -65,7 +65,8 @@ pub enum Modules {
     Refused(Vec<String>),
     /// The kernel has none.
     None,
-    /// There is no list: this is not our ramdisk.
+    /// There is no valid list of modules, for example because this is not Landfall's
+    /// ramdisk.
     Unknown,
 }
 
@@ -145,9 +146,9 @@ impl DriverFault {
         }
     }
 
-    /// Whether an operator should look at the fault. A missing driver may be harmless:
-    /// in addition to the controller that it uses, a virtual machine may have a
-    /// controller that a cloud kernel has no driver for.
+    /// Whether an operator should look at the fault. A missing driver may be harmless: a
+    /// virtual machine may have a second, unused controller, and cloud kernels lack the
+    /// drivers of some controllers.
     pub fn is_serious(&self) -> bool {
         match &self.lack {
             Lack::Firmware { effect, .. } => *effect != Effect::Works,
@@ -205,7 +206,8 @@ pub(super) fn with_log(root: &SystemPath, log: &[String]) -> Vec<DriverFault> {
     faults.collect()
 }
 
-/// A network card or disk controller, or a part of a USB device that is one.
+/// A network card, a disk controller, or an interface of a USB device with one of these
+/// purposes.
 pub(super) struct Device {
     bus: Bus,
     pub(super) purpose: Purpose,
@@ -304,7 +306,8 @@ fn usb_interfaces(root: &SystemPath, lists: &Lists) -> Vec<Device> {
     interfaces.collect()
 }
 
-/// The builder's lists of what is in the ramdisk and what is not.
+/// The builder's lists of the modules in the ramdisk, and of the modules and firmware
+/// files that it left out.
 struct Lists {
     left_out: Option<LeftOut>,
     index: SystemPath,

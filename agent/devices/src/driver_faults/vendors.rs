@@ -1,5 +1,5 @@
-//! Names of the makers of network cards and disk controllers, by their PCI number (the
-//! list of pcisig.com). The ramdisk has no pci.ids, because that file has 1.4 MB.
+//! Names of the makers of network cards and disk controllers, by PCI vendor ID (the list
+//! of pcisig.com). The ramdisk has no pci.ids, because that file is 1.4 MB long.
 
 const VENDORS: [(u16, &str); 44] = [
     (0x1000, "Broadcom LSI"),
@@ -48,7 +48,7 @@ const VENDORS: [(u16, &str); 44] = [
     (0x9005, "Microchip Adaptec"),
 ];
 
-/// The maker of a PCI device; `None` if its number is not in the table.
+/// The maker of a PCI device by its vendor ID; `None` if the ID is not in the table.
 pub(super) fn name(number: u16) -> Option<&'static str> {
     let mut vendors = VENDORS.iter();
     vendors

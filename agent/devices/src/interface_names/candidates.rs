@@ -56,7 +56,7 @@ pub fn candidates(root: &SystemPath, interface: &SystemPath, scheme: &Scheme) ->
         interface,
         device: &device,
     };
-    // PCI and USB come afterwards, as in udev, and replace these names.
+    // As in udev, the names from PCI and USB below replace the names from other buses.
     let BusNames {
         onboard,
         slot,

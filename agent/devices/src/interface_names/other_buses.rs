@@ -9,7 +9,7 @@ use super::scheme::Scheme;
 const ALIASES: &str = "sys/firmware/devicetree/base/aliases";
 const DEVICE_TREE: &str = "sys/firmware/devicetree/base";
 
-/// An interface whose parent may be on one of these buses.
+/// An interface whose parent may be on one of the buses of this module.
 pub(super) struct Child<'a> {
     pub(super) root: &'a SystemPath,
     pub(super) prefix: &'static str,

@@ -3,8 +3,8 @@
 //! The sources are systemd.net-naming-scheme(7) and the table in RHEL's own fork of
 //! systemd. Each scheme is defined as an earlier scheme with rules added or removed.
 
-/// The default scheme: RHEL CoreOS and CentOS Stream CoreOS are RHEL 9, whose systemd
-/// has this scheme built in for all minor releases.
+/// The default scheme. RHEL CoreOS and CentOS Stream CoreOS are based on RHEL 9, whose
+/// systemd uses this scheme by default in all minor releases.
 pub const DEFAULT: &str = "rhel-9.0";
 
 /// What to do with a slot number that belongs to a bridge above the NIC.

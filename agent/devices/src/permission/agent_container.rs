@@ -52,8 +52,9 @@ pub(super) enum NoAgentContainer {
     Mounts(#[from] NoLiveSystem),
 }
 
-/// Whether this looks like the agent container, so that a failed check is worth a
-/// message.
+/// Whether this looks like the agent container. Only in this case does
+/// [`super::Home::check`] check the container, and report the condition that does not
+/// hold.
 pub(super) fn may_be() -> bool {
     Path::new(CONTAINER_FILE).exists() && Path::new(HOST).is_dir()
 }
@@ -161,7 +162,8 @@ impl Facts {
             .map_or("", |(_, namespace)| namespace)
     }
 
-    /// `--privileged`: all capabilities of the host's PID 1, no filter of system calls.
+    /// Checks for `--privileged`: the process has all capabilities of the host's PID 1,
+    /// no filter of system calls, and not `no_new_privs`.
     fn check_privileges(&self) -> Result<(), String> {
         let (own, hosts) = (
             field(&self.status, "CapEff"),

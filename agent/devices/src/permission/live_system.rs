@@ -106,7 +106,8 @@ pub(super) fn block_device_names(root: &Path) -> impl Fn(&str) -> Option<String>
     }
 }
 
-/// Checks the conditions 4 and 5. [`block_device_names`] makes `name_of`.
+/// Checks conditions 4 and 5. `name_of` is the function that [`block_device_names`]
+/// returns.
 pub(super) fn check_mounts(
     mountinfo: &str,
     name_of: impl Fn(&str) -> Option<String>,

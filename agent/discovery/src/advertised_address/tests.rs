@@ -170,7 +170,8 @@ async fn an_address_is_lost_when_another_has_taken_its_place() {
             &[&["192.0.2.10"], &[], &["192.0.2.99"], &["192.0.2.10"]],
             false,
         ),
-        // The operator's address, of a host that forwards to this machine.
+        // An address that the operator configured: that of a host that forwards to this
+        // machine.
         (&own, &[&["198.51.100.1"], &["198.51.100.2"]], false),
         (
             &Advertised::parse("node.example"),

@@ -9,7 +9,7 @@ use tokio::net::lookup_host;
 
 /// The time limit for the answer of one address.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
-/// The maximum number of addresses of one name.
+/// The maximum number of addresses of one name that the agent queries.
 const ADDRESS_LIMIT: usize = 4;
 /// How many times the agent tries all addresses. The first packet to a new address may
 /// be lost during neighbour discovery.
@@ -50,7 +50,8 @@ pub(super) enum Fault {
 /// The current time according to this server: an address or a name, optionally with
 /// a port. Takes at most half a minute.
 ///
-/// If no address has answered, with the reason of the last failure.
+/// # Errors
+/// If no address has answered. The error contains the reason of the last failure.
 pub(super) async fn time_of(server: &str) -> Result<SystemTime, NtpError> {
     let addresses = tokio::time::timeout(ANSWER_LIMIT, addresses_of(server))
         .await

@@ -19,10 +19,13 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Clock {
-    /// Queries this NTP server until it has set the clock. Retries when the addresses
-    /// or routes of this machine change, and otherwise after growing pauses.
+    /// Queries this NTP server until it has set the clock. Retries when the addresses or
+    /// the preferred NIC of this machine change or the first DNS server appears, and
+    /// otherwise after growing pauses.
     ///
-    /// If the clock is not set within `limit`, with the reason of the last failure.
+    /// # Errors
+    /// If the clock is not set within `limit`. The error contains the reason of the last
+    /// failure.
     pub async fn set_by_ntp_within(
         &mut self,
         limit: Duration,

@@ -100,14 +100,15 @@ fn the_clock_of_another_system_is_not_changed() {
     assert!(passed < Duration::from_secs(60));
 }
 
-/// If the clock could be changed, the test would change the clock of the machine that
-/// it runs on. This clock only logs each change that it does not make.
+/// This clock only logs each change that it does not make. Any other clock would change
+/// the time of the machine that the test runs on.
 #[test]
 fn no_date_changes_the_clock_after_ntp_has_set_it() {
     let changes = |with_ntp: bool| {
         let lines = log_lines_during(|| {
             let mut clock = Clock::of_another_system();
-            // NTP may answer late, when the search for servers has its own clone.
+            // NTP may answer after the search for servers has begun with its own clone of
+            // the clock.
             let mut of_search = clock.clone();
             if with_ntp {
                 let (name, answering) = server(0);
@@ -172,8 +173,8 @@ fn the_server_is_asked_again_when_another_nic_comes_up() {
             lab.boot("ip=192.0.2.10:::24::eth0:none ip=198.51.100.10:::24::eth1:none");
         lab.until(&mut network, "the first address", NetworkState::is_online)
             .await;
-        // If the clock could be changed, the test would change the clock of the machine
-        // that it runs on.
+        // This clock only logs changes. Any other clock would change the time of the
+        // machine that the test runs on.
         let mut clock = Clock::of_another_system();
         let mut of_clock = network.clone();
         let limit = Duration::from_secs(60);

@@ -86,8 +86,8 @@ impl Publisher {
             ),
         )
         .unwrap();
-        // The directories for services and for the PID file are fixed, so others
-        // are mounted over them.
+        // avahi has fixed directories for services and for the PID file, so temporary
+        // directories are mounted over them.
         let script = format!(
             "mount --bind {} /etc/avahi/services && mkdir -p /run/avahi-daemon && \
              mount -t tmpfs none /run/avahi-daemon && \
@@ -280,7 +280,7 @@ fn garbage_on_the_link_does_no_harm() {
         let url = "http://192.0.1.1:6385/baremetal";
         let endpoint = found(&question(), url).await;
         noise.join().unwrap();
-        // If a packet had ended the daemon, there would be no more answers.
+        // If a packet had ended avahi-daemon, there would be no more answers.
         assert_eq!(found(&question(), url).await, endpoint);
     });
 }

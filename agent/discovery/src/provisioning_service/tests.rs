@@ -55,7 +55,8 @@ fn found(urls: Vec<String>, expected: Expected) -> FoundService {
     })
 }
 
-/// Only an operator can fix this, so the search must report it once.
+/// Only an operator can fix a certificate that will never be trusted, so each attempt
+/// returns the server to the caller of the search.
 #[test]
 fn a_certificate_that_will_never_be_trusted_is_news() {
     let stranger = Certificate::of([127, 0, 0, 1]);
@@ -106,8 +107,8 @@ fn the_place_of_the_expected_answer_comes_first() {
     }
 }
 
-/// The client requests the file itself, but only one byte of it. A server that is
-/// not authenticated sees neither the file name nor the user.
+/// The client requests the file itself, but only one byte of it. A request to a server
+/// that is not authenticated (`root_of`) contains neither the file name nor the user.
 #[test]
 fn a_file_is_known_by_its_first_byte() {
     // The server announces the whole file, and the client must not read it.
@@ -156,7 +157,8 @@ fn a_search_forgets_the_ways_to_another_service() {
     });
 }
 
-/// The first attempt over a NIC can fail before its switch port forwards.
+/// The first attempt over a NIC may fail because its switch port does not forward yet. An
+/// answer over the kernel's route makes that result outdated.
 #[test]
 fn an_answer_by_the_kernels_route_ends_the_failed_ways() {
     run(async {
@@ -316,7 +318,7 @@ fn a_server_with_the_file_wins_against_a_faster_portal_in_another_network() {
     });
 }
 
-/// The other NIC has the default route with the lower metric, and it leads nowhere.
+/// eth0 has the default route with the lower metric, but its gateway does not exist.
 #[test]
 fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
     on_a_machine(async |lab| {
@@ -346,8 +348,8 @@ fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
         };
         let client = ServiceClient::new(&options).unwrap();
         let wanted = wanted(vec![url], Expected::Ironic);
-        // If the clock could be changed, the test would change the clock of the machine
-        // that it runs on.
+        // This clock only logs changes. Any other clock would change the time of the
+        // machine that the test runs on.
         let mut clock = Clock::of_another_system();
         let (state, reach) = (&mut network.state, &network.reach);
         let is_reported = || lab.log_lines().iter().any(|line| line.ends_with("not set"));

@@ -14,8 +14,9 @@ use tokio::time::Instant;
 use crate::walk::Start;
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// A switch port forwards packets only 30 to 50 s after its carrier comes up. With this
-/// longest pause, the next attempt starts at most 10 s later.
+/// A switch port with spanning tree forwards packets only 30 to 50 s after its carrier
+/// comes up. With this longest pause, the next attempt starts at most 10 s after the port
+/// begins to forward.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// After this many attempts a quick success is unlikely, so the pauses get
 /// longer.

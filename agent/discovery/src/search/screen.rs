@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::reach_screen;
 
-/// When the console shows the progress of the NICs for the first time if no attempt has
-/// ended earlier.
+/// How long after the start of the search the console first shows the progress of the
+/// NICs if no attempt has ended by then.
 const FIRST_SCREEN: Duration = Duration::from_secs(15);
 /// The minimum time between two screens that differ.
 const SCREEN_PAUSE: Duration = Duration::from_secs(5);

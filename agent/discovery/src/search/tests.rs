@@ -88,7 +88,8 @@ fn the_console_says_if_there_is_only_one_server() {
         (1, "status 404, and there is no other server to try: using"),
         (2, "status 404, and no server gave a better answer: using"),
     ] {
-        // No server listens there, and an earlier attempt got an answer.
+        // No server listens at this URL. The only answer is the one of an earlier
+        // attempt, which the test adds below.
         let urls = vec!["http://127.0.0.1:1".to_owned(); count];
         let mut search = Search::new(&client, &urls, Duration::from_secs(1), Expected::File);
         let lines = log_lines_during(|| {

@@ -19,7 +19,7 @@ fn plug_in(lab: &Lab) {
     ip("link set eth0 up");
 }
 
-/// Serves this answer on that side of the link and returns the address.
+/// Serves this answer on the network's end of the link and returns the address.
 fn serve(lab: &Lab, address: &'static str, answer: &'static str) -> SocketAddr {
     lab.on_network(move || {
         let listener = TcpListener::bind((address, 0)).unwrap();
@@ -154,7 +154,7 @@ fn a_dead_url_or_family_does_not_hold_up_the_other() {
         for targets in [[dead, alive], [alive, dead]] {
             walker.connect(&targets, &mut steps).await.unwrap();
         }
-        // The HTTP client must do the same with the addresses of one name.
+        // A dead address of a name must not hold up the HTTP client either.
         let _ = landfall_http_client::fixtures::http_client();
         for addresses in [[dead, alive], [alive, dead]] {
             let client = reqwest::Client::builder()

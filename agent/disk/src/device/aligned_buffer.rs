@@ -3,7 +3,8 @@
 use std::ops::{Deref, DerefMut};
 
 /// In bytes. With O_DIRECT, addresses, offsets and lengths must be multiples of the
-/// logical sector size (open(2)). 4096 covers both sizes that exist.
+/// logical sector size (open(2)). 4096 covers both sector sizes that exist, 512 and 4096
+/// bytes.
 const ALIGNMENT: usize = 4096;
 
 /// Bytes whose address is a multiple of 4096.

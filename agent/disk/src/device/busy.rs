@@ -193,7 +193,7 @@ impl KernelView {
     }
 }
 
-/// The format of a line (proc_pid_mountinfo(5)):
+/// The mount points of the device. The format of a line (proc_pid_mountinfo(5)):
 /// `id parent major:minor root mount-point options ... - type source options`.
 fn mount_points<'a>(mountinfo: &'a str, device: &Device) -> Vec<&'a str> {
     let source = format!("/dev/{}", device.name);

@@ -11,7 +11,8 @@ use nix::errno::Errno;
 /// disk, because the next reader of a disk may be another machine's firmware.
 ///
 /// # Errors
-/// If /sys/block cannot be read, or flushing a disk fails.
+/// If /sys/block cannot be read, or flushing a disk fails. If a disk cannot be opened,
+/// the function only logs a warning.
 pub fn sync_disks() -> Result<()> {
     nix::unistd::sync();
     if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {

@@ -43,7 +43,8 @@ const OPEN_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct OpenPath {
     pub path: PathBuf,
     pub file: File,
-    /// Whether it showed the same content as the first path when it was opened.
+    /// Whether this path showed the same content as the first path when the agent opened
+    /// it.
     is_compared: bool,
     /// Whether this path showed the mark that the agent wrote on the path in use. Not
     /// set if the agent did not read this path at that time.
@@ -73,7 +74,8 @@ impl OpenPath {
     }
 }
 
-/// Whether two paths show the same content. Other programs may have them open.
+/// Whether two paths have the same size and show the same content at several places.
+/// Other programs may have the paths open.
 ///
 /// # Errors
 /// If one of the paths cannot be read.
@@ -167,7 +169,8 @@ impl OpenPaths {
         other.unwrap_or(&self.first)
     }
 
-    /// Writes through [`Self::request`]. Writes the mark before the first write.
+    /// Writes through [`Self::request`]. If the disk has several paths, writes the mark
+    /// before the first write.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.others.is_empty() {
             return self.first.file.write_all_at(bytes, offset);
@@ -226,7 +229,7 @@ impl OpenPaths {
         Ok(())
     }
 
-    /// Call this before a request that changes these bytes of the disk.
+    /// Call this before a request that changes the bytes `changed` of the disk.
     pub fn begins_change(&self, changed: &Range<u64>) {
         self.is_changed.store(true, Ordering::Relaxed);
         self.written.begins(changed);
@@ -356,7 +359,8 @@ mod tests {
         }
     }
 
-    /// A disk that has changed itself (NVMe Format) shows what it is.
+    /// After a disk has changed its own content (NVMe Format), a comparison shows that
+    /// the other path leads to another disk.
     #[test]
     fn a_path_that_differs_later_is_a_namesake() {
         let (own, other) = (empty_file(SIZE), empty_file(SIZE));
@@ -546,7 +550,7 @@ mod tests {
     #[test]
     fn a_path_that_stays_on_standby_is_awaited_once() {
         let (own, other) = (empty_file(SIZE), empty_file(SIZE));
-        // A file that is not open for reading stands for such a path.
+        // A file that is not open for reading stands for a path on standby.
         let file = OpenOptions::new().write(true).open(other.path()).unwrap();
         let unreadable = OpenPath::new(other.path().to_owned(), file);
         let mut paths = OpenPaths::new(open(own.path()), of(vec![unreadable]));

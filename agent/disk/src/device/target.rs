@@ -97,18 +97,19 @@ impl Target {
         self.spared = ranges;
     }
 
-    /// From now on [`Target::clear_loaders`] clears these partitions.
+    /// From now on [`Target::clear_loaders`] clears the partitions `loaders`.
     pub fn set_loaders(&mut self, loaders: Vec<Target>) {
         self.loaders = loaders;
     }
 
-    /// The copies of the EFI system partition on the disks of this array.
+    /// The partitions of [`Target::set_loaders`]: if this disk is an array, the copies of
+    /// its EFI system partition on the disks of the array.
     pub fn loaders(&self) -> &[Target] {
         &self.loaders
     }
 
-    /// Removes these partitions from this target, so that the caller can set them again
-    /// after it has reopened the disk.
+    /// Removes and returns the partitions of [`Target::set_loaders`], so that the caller
+    /// can set them again after it has reopened the disk.
     pub fn take_loaders(&mut self) -> Vec<Target> {
         std::mem::take(&mut self.loaders)
     }
@@ -145,7 +146,8 @@ impl Target {
         self.journal = Some(journal);
     }
 
-    /// Behaves in the same way as while a program has a partition open.
+    /// From now on [`Self::reread_partitions`] fails as it does while a program has a
+    /// partition open.
     #[cfg(test)]
     pub fn refuse_reread(&mut self) {
         self.refuses_reread = true;
@@ -300,7 +302,7 @@ impl Target {
     /// does not support this.
     ///
     /// # Errors
-    /// If the kernel reports any other error.
+    /// If the range is spared, or if the kernel reports any other error.
     pub fn punch_zeros(&self, offset: u64, len: u64) -> Result<bool> {
         self.refuse_spared(offset, len)?;
         #[cfg(test)]
@@ -332,7 +334,8 @@ impl Target {
             .map_err(|e| self.refused("cannot flush", &e))
     }
 
-    /// Makes the kernel read the partition table again. Does nothing for a file.
+    /// Makes the kernel read the partition table again. Does nothing for a file, and only
+    /// logs a warning for a loop device without partition scanning.
     ///
     /// # Errors
     /// If the kernel reports busy for 10 s, or any other error.

@@ -75,7 +75,7 @@ impl Security {
             };
             (count != 0 && count != longest).then(|| Duration::from_secs(u64::from(count) * 120))
         };
-        // Both words report support. Word 128 is valid only if word 82 reports it.
+        // Words 82 and 128 report support. Word 128 is valid only if word 82 reports it.
         let supported = bit(82, 1) && bit(128, 0);
         Self {
             supported,
@@ -146,8 +146,8 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
                 .map_err(|e| io::Error::other(format!("cannot set a password: {e}")))?;
             &PASSWORDS[..1]
         }
-        // An unlocked disk does not report which password is set, so both are
-        // tried.
+        // An unlocked disk does not report which password is set, so the agent tries all
+        // passwords.
         Plan::Erase => &PASSWORDS,
     };
     let mut erased = Ok(());
@@ -158,8 +158,9 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
         }
     }
     if let Err(error) = erased {
-        // A locked disk cannot be overwritten either. Unless the agent removes the
-        // password, the disk is locked again after the next power cycle.
+        // The disk must not stay locked, because a locked disk cannot be overwritten.
+        // Unless the agent removes the password, the disk is locked again after the next
+        // power cycle.
         if let Err(second) = remove_password(disk) {
             tracing::error!(
                 "cannot remove the password of the disk after its erase failed: {second}; \

@@ -14,7 +14,8 @@ use crate::device::target::Target;
 /// metadata without a known signature are there. ironic-python-agent zeroes only the
 /// partition tables (33 sectors of 512 bytes or 5 of 4096 bytes).
 const ENDS: u64 = 1 << 20;
-/// Bytes that are read at once at both ends. Nearly all signatures lie in this range.
+/// Bytes that are read at once at each end of the device. Nearly all signatures lie in
+/// these two ranges.
 const WINDOW: u64 = (2 << 20) + (64 << 10);
 /// Bytes that are zeroed around a signature; a multiple of both sector sizes.
 const BLOCK: u64 = 4096;

@@ -90,8 +90,8 @@ pub fn erase(device: &File, erasable: usize) -> io::Result<Option<SecureErase>> 
     if erases_all_namespaces(&controller) {
         let count = match identify(device, 0, IDENTIFY_ACTIVE_NAMESPACES) {
             Ok(list) => count_namespaces(&list),
-            // NVMe 1.0 has no such list. There, every namespace number up to NN is
-            // in use.
+            // NVMe 1.0 has no list of active namespaces. On such a controller every
+            // namespace number up to NN is in use.
             Err(_) => most_namespaces(&controller),
         };
         if count > erasable {

@@ -1,5 +1,5 @@
-//! Overwrites a whole disk: first with random bytes, as often as requested, then
-//! with zeros.
+//! Overwrites a whole disk: first with random bytes, as often as requested, then with
+//! zeros if requested.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -23,7 +23,8 @@ pub struct Passes {
 }
 
 /// # Errors
-/// If a sector cannot be written. The rest of the disk is then not overwritten.
+/// If the kernel returns no random bytes, or if a sector cannot be written or flushed.
+/// The rest of the disk is then not overwritten.
 pub fn overwrite(target: &Target, passes: Passes) -> Result<()> {
     let total = passes.random + u32::from(passes.zeros);
     for pass in 0..total {

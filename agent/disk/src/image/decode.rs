@@ -22,8 +22,9 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 type Input<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// Decodes one stream up to the end of its input. It is an error if other bytes
-/// follow the compressed stream, or if the input ends inside it.
+/// Decodes one image up to the end of its input. The image may consist of several gzip
+/// members, or of several frames or streams of the other formats. It is an error if other
+/// bytes follow, or if the input ends inside a member, a frame or a stream.
 pub struct Decoder<R: BufRead> {
     packing: Packing,
     stream: Unpack<R>,

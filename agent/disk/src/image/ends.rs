@@ -32,7 +32,7 @@ const MOST_REFUSALS: u32 = 36;
 #[derive(Debug)]
 pub struct Ends {
     kept: Option<KeptPartitions>,
-    /// After a failure the agent leaves the disk as it is.
+    /// True if the agent leaves the disk as it is after a failure.
     preserve_on_error: bool,
     /// A file with the table of the kept partitions, which exists only if
     /// `preserve_on_error` is set. After a failure the operator can restore the
@@ -261,7 +261,8 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// If a write fails, retries it in halves, down to single sectors.
+    /// If a write fails, retries it in halves, down to single sectors. Gives up after
+    /// [`MOST_REFUSALS`] failed writes.
     fn write_around(&mut self, target: &Target, bytes: &[u8], offset: u64) {
         if self.count >= MOST_REFUSALS {
             return;

@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(FormatPolicy::default().check(Format::Qcow2), Ok(()));
     }
 
-    /// The message contains the name of the format. An image does not count as raw
-    /// merely because it matches no other format.
+    /// The message contains the name of the format. Content that matches no known format
+    /// counts as raw.
     #[test]
     fn an_unsupported_format_is_rejected_whatever_was_declared() {
         let failure = Format::of(b"KDMV\x01\0\0\0").unwrap_err();

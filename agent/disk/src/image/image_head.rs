@@ -226,7 +226,7 @@ pub fn stale_backup(bytes: &[u8], offset: u64, disk: Geometry) -> Option<Range<u
     found.then_some(header)
 }
 
-/// Fails if the image has a format that must not be written to a disk.
+/// Fails if the image has a format that must not be written to a disk, or is a web page.
 ///
 /// # Errors
 /// The message has the name of the format, and the hint says what to do.

@@ -18,8 +18,8 @@ use landfall_sys::freed_memory::FreedMemoryKept;
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::image::decode::{Decoder, Packing};
 
-/// In bytes: the size of a buffer of unpacked data, and therefore the length of the
-/// longest write to the disk.
+/// The size in bytes of a buffer of unpacked data. One write to the disk is at most this
+/// long, except for qcow2 clusters that are larger.
 pub const UNIT: usize = 1 << 20;
 /// The number of buffers that circulate between the decoder and the writer.
 const UNITS: usize = 4;
@@ -33,15 +33,15 @@ const REST_LIMIT: u64 = 64 << 20;
 
 /// In bytes. A compressed stream can continue forever without producing any data (empty
 /// gzip members, skippable zstd frames), so the download has a limit. Before the first
-/// unit the limit is this number. Later the agent adds the size of the disk to this
-/// number, or the unpacked size if that is larger, because a qcow2 file may be longer
-/// than the disk. The consumer of the units limits the unpacked size.
+/// unit the limit is this number. After each unit the limit is this number plus the size
+/// of the disk, or plus the size unpacked so far if that is larger, because a qcow2 file
+/// may be longer than the disk. The consumer of the units limits the unpacked size.
 const PACKED_SLACK: u64 = 64 << 20;
 /// How long to wait for a step before reporting [`Step::Wait`].
 const TICK: Duration = Duration::from_secs(5);
 
-/// The messages of the pipeline, in this order: one `Begin`, units, one `End`. A
-/// `Wait` may come between any two messages.
+/// The messages of the pipeline, in this order: one `Begin`, units, one `End`. A `Wait`
+/// may come before each of them.
 #[derive(Debug)]
 pub enum Step {
     /// The download and the decoder have started.
@@ -66,7 +66,7 @@ pub struct Stream {
     /// The number of bytes to download, if the server stated it.
     pub total: Option<u64>,
     pub packing: Packing,
-    /// A lower bound of the unpacked size, if the stream's header states one.
+    /// A lower bound of the unpacked size in bytes, if the stream's header states one.
     pub promised: Option<u64>,
 }
 
@@ -143,7 +143,7 @@ impl Pipeline {
         })
     }
 
-    /// Waits for the next step.
+    /// Waits for the next step. Returns [`Step::Wait`] if no step arrives in time.
     ///
     /// # Errors
     /// If the download or the decoder has failed.
@@ -169,7 +169,7 @@ impl Pipeline {
         self.downloaded.load(Ordering::Relaxed)
     }
 
-    /// The digest of everything downloaded. Call this after the end.
+    /// The digest of everything downloaded. Call this after [`Step::End`] or a failure.
     ///
     /// # Errors
     /// If the hashing thread has panicked.
@@ -311,8 +311,8 @@ fn decode(
             }
         };
         unpacked += filled as u64;
-        // Compression makes data that cannot be compressed a little longer: gzip by
-        // 0.03 %, LZ4 by 0.4 %.
+        // The 64th part (1.6 %) is for data that cannot be compressed: gzip makes such
+        // data 0.03 % longer, LZ4 0.4 %.
         let expected = disk_size.max(unpacked + unpacked / 64);
         limit.store(expected.saturating_add(PACKED_SLACK), Ordering::Relaxed);
         if filled > 0 && steps.send(Ok(Step::Unit(buffer, filled))).is_err() {

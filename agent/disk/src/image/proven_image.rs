@@ -1,4 +1,5 @@
-//! An image that is on the disk and verified, but that no firmware can see yet.
+//! An image that is on the disk and has passed all checks, but that no firmware can see
+//! yet.
 //!
 //! The first MiB of the image, with boot code and partition table, is still in memory.
 //! The agent first adds the other data that the installed system needs (a config drive,
@@ -41,8 +42,8 @@ const HIDE_PAUSE: Duration = Duration::from_millis(100);
 /// The result of writing an image.
 #[derive(Debug, Clone)]
 pub struct WrittenImage {
-    /// The path to the disk that was in use at the end. If the disk has several paths,
-    /// this may not be the chosen one.
+    /// The path through which the agent wrote last. If the disk has several paths
+    /// (multipath), this may not be the chosen path.
     pub disk: PathBuf,
     /// The URL that delivered the image, without secrets.
     pub url: String,
@@ -120,7 +121,8 @@ impl ProvenImage {
     /// the commit writes.
     ///
     /// # Errors
-    /// If there is no room for it. The disk does not boot then.
+    /// If the table is invalid or has no free entry, if there is no room for the drive,
+    /// or if a write fails. The disk does not boot then.
     pub fn write_config_drive(&mut self, drive: &Content) -> Result<()> {
         if let Some(table) = &mut self.table {
             return write_config_drive(&self.target, table, drive).map(drop);
@@ -154,9 +156,9 @@ impl ProvenImage {
     /// them to the kernel directly, because the disk has no table yet.
     ///
     /// # Errors
-    /// If the image has no GPT or has a file system in its first MiB, if the kernel
-    /// rejects a partition, if another disk has taken the place of this one, or if
-    /// `work` fails.
+    /// If the image has no GPT or has a partition in its first MiB that is not a BIOS
+    /// boot partition, if the kernel rejects a partition, if the disk cannot be locked or
+    /// opened again, if another disk has taken its place, or if `work` fails.
     pub fn with_partitions(
         mut self,
         permission: &WritePermission,
@@ -211,12 +213,14 @@ impl ProvenImage {
         self.target.refuse_reread();
     }
 
-    /// Writes the first MiB and, if the disk is an array, the copies of its EFI system
-    /// partition. From here on the disk boots. It is not a failure if the kernel cannot
-    /// read the new table, because the image is verified and complete.
+    /// Writes the first MiB, the backup GPT and, if the disk is an array, the copies of
+    /// its EFI system partition. From here on the disk boots. It is not a failure if the
+    /// kernel cannot read the new table, because the data on the disk is complete.
     ///
     /// # Errors
-    /// If the disk reports an error. It does not boot then, see [`Ends::after`].
+    /// If a write fails, or if the disk returns other bytes than were written. The agent
+    /// then wipes both ends of the disk, unless `preserve_on_error` is set (see
+    /// [`Ends::after`]).
     pub fn commit(self) -> Result<WrittenImage> {
         self.commit_within(&critical_section::enter())
     }
@@ -319,8 +323,8 @@ impl ShownPartitions {
         for number in known {
             match hide(&shown.disk, *number) {
                 Ok(()) => {}
-                // The kernel reads no table on this kind of disk (loop), so it has
-                // no such partition.
+                // The kernel does not scan a loop device for partitions by default, so it
+                // has no such partition.
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
                 Err(error) => {
                     return Err(failed(format!(

@@ -22,7 +22,8 @@ use crate::device::zeros::all_zero;
 /// [`Target::remember_writes`] was called.
 ///
 /// # Errors
-/// If the disk reports an error or returns other bytes. The message has the place.
+/// If the disk reports an error or returns other bytes. The message names the range of
+/// bytes.
 pub fn read_back(target: &Target, range: Range<u64>) -> Result<()> {
     match target.written_extents() {
         Some(extents) => compare(target, &extents, range),
@@ -42,7 +43,7 @@ fn compare(target: &Target, extents: &WrittenExtents, range: Range<u64>) -> Resu
     for (offset, extent) in extents.within(range.clone()) {
         compare_hole(target, at..offset, &mut report)?;
         let mut crc = Crc::new();
-        // The cast is lossless: at most as long as LONGEST or one write.
+        // The cast is lossless: an extent is at most as long as LONGEST or as one write.
         crc.update(&target.read_at(offset, extent.len as usize)?);
         if crc.sum() != extent.crc.sum() {
             return Err(differs(target, offset..offset + extent.len, "other bytes"));
@@ -120,7 +121,7 @@ mod tests {
         read_back(&target, MIB..8 * MIB).unwrap();
         read_back(&target, MIB..4 * MIB).unwrap();
         read_back(&target, MIB..MIB).unwrap();
-        // The same place is written once more: the last bytes count.
+        // If a place is written twice, `read_back` must compare it with the second write.
         let other = AlignedBuffer::padded(&[9; 4096], 512);
         target.write_at(&other, MIB + 4096).unwrap();
         read_back(&target, MIB + 4096..MIB + 8192).unwrap();
@@ -148,7 +149,8 @@ mod tests {
         }
     }
 
-    /// The image's zeros may replace the table of kept partitions in this way.
+    /// Zeros may overwrite data that was written earlier: the agent first writes a table
+    /// of the kept partitions, and later the image, which may have zeros at that place.
     #[test]
     fn zeros_over_written_bytes_count() {
         let (_file, target) = written();

@@ -4,7 +4,7 @@
 //! 1. unpack and check the first MiB; nothing is written before that;
 //! 2. wipe the first and the last MiB of the disk, and flush;
 //! 3. write the image from its second MiB on, and flush;
-//! 4. compare its digest and its length.
+//! 4. compare its digest, if one is given, and check its length.
 //!
 //! The result is a [`ProvenImage`]: its first MiB (boot code, MBR, GPT) is still in
 //! memory. `commit` writes it, with the GPT adapted to this disk. After a failure
@@ -85,7 +85,7 @@ pub struct WriteOptions {
     /// The agent rejects an image that UEFI cannot boot.
     pub needs_efi: bool,
     /// The agent rejects an image that has no GPT, or whose partitions cannot be used
-    /// before the commit. For callers that change something in these partitions.
+    /// before the commit. Callers that change something in these partitions set this.
     pub needs_partitions: bool,
 }
 
@@ -161,7 +161,8 @@ pub fn check_image(
 /// keep.
 fn find_ends(source: &ImageSource, options: &WriteOptions, target: &mut Target) -> Result<Ends> {
     refuse_medium_of_image(target.path(), &source.request.urls)?;
-    // An image for UEFI gets a boot entry, which names a boot loader on a partition.
+    // An image for UEFI gets a boot entry, which names a boot loader on a partition. So
+    // the kernel must be able to show partitions of the target.
     if options.needs_partitions || options.needs_efi {
         target.refuse_without_partitions()?;
     }
@@ -246,8 +247,8 @@ impl Work<'_> {
         Ok((stream, plan, placed))
     }
 
-    /// Wipes both ends of the disk. After any failure from here on, the disk does
-    /// not boot.
+    /// Wipes both ends of the disk. If the installation fails after this call, the disk
+    /// does not boot.
     fn wipe(&self) -> Result<()> {
         self.touched.set(true);
         self.ends.borrow_mut().clear(self.target)
@@ -427,8 +428,9 @@ impl Work<'_> {
         })
     }
 
-    /// The place of an old backup GPT header in this piece. Logs a warning if there is
-    /// such a header, because it must not get onto the disk.
+    /// The range of bytes in `piece` that holds an old backup GPT header, if there is
+    /// one. Logs a warning in this case, because the header must not get onto the disk.
+    /// `offset` is the place of the piece in the image, in bytes.
     fn stale_backup(&self, piece: &[u8], offset: u64) -> Option<Range<usize>> {
         let header = image_head::stale_backup(piece, offset, self.disk)?;
         tracing::warn!(

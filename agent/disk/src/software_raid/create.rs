@@ -135,8 +135,8 @@ fn not_empty(disk: &Path, found: &str) -> Failure {
     )
 }
 
-/// Fails if the disk has other content. A disk without partitions may have a file
-/// system, or be a member of a volume group, of a firmware RAID or of another set, with
+/// Fails if the disk has other content. A disk without partitions may have a file system,
+/// or be a member of a volume group, of a firmware RAID or of another set of disks, with
 /// data that another disk or machine needs.
 fn refuse_content(target: &Target) -> Result<()> {
     let mut kinds = metadata::kinds(target)?;
@@ -282,7 +282,8 @@ mod tests {
                 size - 1024,
                 "found isw_raid_member",
             ),
-            // An empty table of each kind. So the disk is only too small.
+            // A signature of an empty partition table is no content, so `create` gets to
+            // the check of the sizes, which fails.
             (b"\x55\xaa", 510, "found 1024 MiB"),
             (b"EFI PART", 512, "found 1024 MiB"),
         ] {
@@ -300,7 +301,7 @@ mod tests {
         }
     }
 
-    /// sgdisk is the judge of the table.
+    /// If sgdisk is installed, the test also lets it verify the table.
     #[test]
     fn the_table_is_valid() {
         let file = empty_file(2 << 30);

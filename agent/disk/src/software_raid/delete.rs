@@ -20,8 +20,8 @@ use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::target::Target;
 use crate::erase::metadata::erase_metadata;
 
-/// How often the agent searches for superblocks, because a superblock may hide another
-/// superblock.
+/// How many times the agent deletes the arrays that it finds. It needs a second pass,
+/// because a superblock may hide another superblock.
 const PASSES: u32 = 2;
 
 /// A disk that may be changed, with its partitions. Arrays are not listed as candidates:
@@ -63,7 +63,7 @@ struct Member {
     /// that array.
     identity: Option<Identity>,
     superblock: MdSuperblock,
-    /// The assembled arrays that have it as a member.
+    /// The assembled arrays that have this device as a member.
     arrays: Vec<PathBuf>,
 }
 
@@ -85,10 +85,10 @@ impl Member {
 /// disk with a kept array.
 ///
 /// # Errors
-/// `SoftwareRAIDError` if an array or a table that should have been deleted remains.
-/// The same error, before anything is deleted, if a device to keep cannot be read.
-/// Another error if the path of a disk now leads to another disk; this function leaves
-/// that disk unchanged.
+/// `SoftwareRAIDError` if an array or a table that should have been deleted remains, or
+/// if a disk cannot be searched for superblocks. The same error, before anything is
+/// deleted, if a device to keep cannot be read. Another error if the path of a disk now
+/// leads to another disk; this function leaves that disk unchanged.
 pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
     let keep = Kept::find(disks, keep)?;
     let mut tables = BTreeMap::new();
@@ -231,9 +231,9 @@ fn name_arrays<'a>(members: &mut [Member], arrays: impl Iterator<Item = &'a Arra
     }
 }
 
-/// The members of arrays that are built on these arrays. Skips devices that cannot be
-/// read: an array without enough members fails every read, and a stopped array has
-/// disappeared.
+/// The members that are on these arrays: they belong to further arrays, which are built
+/// on these arrays. Skips devices that cannot be read: an array without enough members
+/// fails every read, and a stopped array has disappeared.
 fn members_on_arrays(arrays: &[Array]) -> Vec<Member> {
     let mut members = Vec::new();
     for array in arrays {

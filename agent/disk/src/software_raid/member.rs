@@ -18,7 +18,7 @@ const CHUNK: u64 = 512 << 10;
 pub const MOST_MEMBERS: usize = 128;
 /// In bytes.
 const ROLES_LEN: usize = MOST_MEMBERS * 2;
-/// The offset up to which the members are in sync, if they are in sync completely
+/// The resync offset in the superblock if the members are completely in sync
 /// (`MaxSector`).
 const IN_SYNC: u64 = u64::MAX;
 
@@ -112,7 +112,8 @@ struct Data {
 impl NewArray {
     fn data(&self, size: u64) -> Option<Data> {
         let place = self.version.offset(size)?;
-        // The superblock of version 1.0 is at the end, the other ones at the start.
+        // Version 1.0 has its superblock at the end of the member, version 1.2 near the
+        // start.
         let (offset, end) = match self.version {
             Version::V1_0 => (0, place),
             _ => (DATA_OFFSET, size),
@@ -132,7 +133,8 @@ impl NewArray {
         let size = *self.members.get(index)?;
         let place = self.version.offset(size)?;
         let data = self.data(size)?;
-        // How much of each member is used. RAID 0 uses all of every member.
+        // How much of each member is used: the length that the smallest member has. For
+        // RAID 0 the superblock says 0, because RAID 0 uses all of every member.
         let used = { self.members.iter() }
             .map(|size| self.data(*size).map(|data| data.len))
             .collect::<Option<Vec<u64>>>()?;
@@ -140,9 +142,9 @@ impl NewArray {
             Level::Raid0 => 0,
             _ => used.into_iter().min()?,
         };
-        // At all levels except RAID 0, the kernel makes the members equal after the
-        // start. This also applies to the copies of an EFI system partition, because
-        // the old data behind the copied bytes differs.
+        // At all levels except RAID 0, the kernel resyncs the array after the start. The
+        // array of the copies of an EFI system partition needs this too, because the
+        // copies have different old data behind the copied bytes.
         let in_sync = self.level == Level::Raid0;
         let mut bytes = vec![0; LEN];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -169,7 +171,8 @@ impl NewArray {
         let synced = if in_sync { IN_SYNC } else { 0 };
         put(at::RESYNC_OFFSET, &synced.to_le_bytes());
         put(at::MAX_DEV, &u32_of(MOST_MEMBERS as u64)?.to_le_bytes());
-        // The role of each device: its index. All others are spares.
+        // The role of each member is its index. All other roles are those of spares
+        // (0xffff).
         put(at::DEV_ROLES, &[0xff; ROLES_LEN]);
         for role in 0..self.members.len() {
             let place = at::DEV_ROLES + role * 2;
@@ -209,7 +212,7 @@ mod tests {
         }
     }
 
-    /// mdadm is the judge of the fields that our own parser does not read.
+    /// mdadm checks the fields that our own parser does not read.
     #[test]
     fn mdadm_reads_it() {
         if Command::new("/sbin/mdadm")
@@ -253,7 +256,8 @@ mod tests {
         }
     }
 
-    /// A scrub would report what differs, and a read could give either.
+    /// If a superblock claimed that the members are in sync, a scrub would report
+    /// mismatches, and a read could return the old data of either member.
     #[test]
     fn nothing_is_called_the_same_before_the_kernel_has_made_it_so() {
         for version in [Version::V1_0, Version::V1_2] {
@@ -277,7 +281,8 @@ mod tests {
     }
 
     proptest! {
-        /// Our parser finds what this module writes, where it belongs.
+        /// Our parser reads the superblock that this module makes, and finds the same
+        /// offset and fields.
         #[test]
         fn it_is_found_again(
             size in 20 * MIB..200 * MIB,

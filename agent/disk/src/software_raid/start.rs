@@ -20,14 +20,16 @@ use crate::device::busy::{Device, KernelView, Use, UseKind};
 /// If a name is written to this file, the kernel makes an array without members that has
 /// this name (`add_named_array` of drivers/md/md.c).
 const NEW_ARRAY: &str = "/sys/module/md_mod/parameters/new_array";
-/// The most arrays that the agent makes. Ironic allows two volumes on a node.
+/// The agent uses the names md0 to md127 for new arrays. Ironic allows two volumes on a
+/// node.
 const MOST_ARRAYS: u32 = 128;
 
 /// Starts an array of these members. Returns its path. The module `md_mod` must be
 /// loaded.
 ///
 /// # Errors
-/// If the kernel rejects a member or cannot start the array.
+/// If the superblocks have version 0.90, if the kernel rejects a member, if it cannot
+/// make or start the array, or if it starts the array without one of the members.
 pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
     let minor_version = match version {
         Version::V1_0 => 0,
@@ -77,8 +79,8 @@ pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
         return Err(failure);
     }
     drop(array);
-    // The first open changes the array's disk sequence, see devices/identity.rs. It must
-    // happen here, before the agent chooses the array as a disk.
+    // The first open changes the array's disk sequence, see devices/identity.rs. The
+    // first open must happen here, before the agent chooses the array as a disk.
     File::open(&path).map_err(|e| raid_error(&path, "cannot open the array", &e))?;
     let members: Vec<String> = { members.iter() }
         .map(|member| member.display().to_string())
@@ -111,8 +113,9 @@ fn refuse_incomplete(array: &Path, directory: &SystemPath, members: Option<usize
     let md = directory.join("md");
     let level = sysfs::text(&md.join("level")).unwrap_or_default();
     let degraded = match &*level {
-        // Arrays of these levels have no file `degraded` (`md_redundancy_group` of
-        // drivers/md/md.c), because the kernel runs them only with all members.
+        // Arrays of the levels raid0 and linear have no file `degraded`
+        // (`md_redundancy_group` of drivers/md/md.c), because the kernel runs them only
+        // with all members.
         "raid0" | "linear" => "0".to_owned(),
         _ => sysfs::text(&md.join("degraded")).unwrap_or_else(|| "unknown".to_owned()),
     };
@@ -419,7 +422,7 @@ sys/block/dm-0/dm/name = mpatha\n
         assert_eq!(found[0].members, paths[..2]);
         assert_eq!((found[0].disks, found[0].holders.len()), (2, 0));
         assert!(found[0].unread.is_none());
-        // Incomplete, so nothing is asked of the kernel.
+        // The array "data" is incomplete, so the agent does not try to start it.
         assert_eq!(
             start_volumes(&paths, &["data".to_owned()]),
             [""; 0].map(PathBuf::from)

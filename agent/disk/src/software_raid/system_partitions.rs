@@ -84,8 +84,8 @@ fn of_version(superblocks: &[MdSuperblock], version: Version) -> Option<Uuid> {
 }
 
 /// The partitions for copies on the disks of this array, ordered by the names of the
-/// disks. Empty if `disk` is not an array, or if neither this agent nor Ironic's agent
-/// made the array.
+/// disks. Empty if `disk` is not an array, or if its disks have no partition with the
+/// name that this agent and Ironic's agent give to these partitions.
 ///
 /// # Errors
 /// If a disk or sysfs cannot be read.
@@ -210,8 +210,8 @@ fn of_bootable(
 /// Whether firmware can read the array as an ordinary disk. Each member must be a whole
 /// disk and begin with the same bytes as the array, so that the image's partition table
 /// is also the table of each disk. The metadata is then at the end of the disk or does
-/// not exist (`metadata_show` of drivers/md/md.c). For a firmware RAID this is true,
-/// because its own firmware reads it.
+/// not exist (`metadata_show` of drivers/md/md.c). Also true for a firmware RAID, because
+/// the firmware that made it reads it.
 fn firmware_reads(directory: &SystemPath) -> io::Result<bool> {
     let text = |name: &str| sysfs::text(&directory.join(name)).unwrap_or_default();
     let version = text("md/metadata_version");
@@ -280,7 +280,8 @@ pub(crate) fn of_image(
     })
 }
 
-/// Fails if one of these partitions is too small for a copy.
+/// Fails if one of the partitions `copies` is too small for a copy of the EFI system
+/// partition.
 pub(crate) fn refuse_small(copies: &[Target], system_partition: &Range<u64>) -> Result<()> {
     let len = system_partition.end - system_partition.start;
     for copy in copies {
@@ -296,7 +297,8 @@ pub(crate) fn refuse_small(copies: &[Target], system_partition: &Range<u64>) -> 
     Ok(())
 }
 
-/// Copies these bytes of the array to these partitions, and makes them an array.
+/// Copies the EFI system partition, which is at `system_partition` on `array`, to each of
+/// the partitions `copies`, and makes these an array (RAID 1).
 ///
 /// Writes the boot sectors last. Without boot sectors firmware sees no file system, so
 /// it starts nothing from incomplete copies.
@@ -461,7 +463,8 @@ mod tests {
         assert!(!refused("md126", false));
     }
 
-    /// An array that mdadm made, or whose disk was replaced, on loop devices.
+    /// An array has no partitions for copies if mdadm made it, or if one of its disks was
+    /// replaced. The test uses loop devices.
     #[test]
     fn an_array_without_partitions_for_copies_is_refused() {
         let holder = used_disk(16 << 20, 512, &[(1, "uefi-holder-0", EFI_SYSTEM, 1, 4)]);

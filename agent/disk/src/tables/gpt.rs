@@ -31,7 +31,8 @@ pub const HEAD_LEN: usize = 1 << 20;
 
 /// The first bytes of a header.
 pub const SIGNATURE: &[u8; 8] = b"EFI PART";
-/// In bytes: the smallest header, and the one that every known tool writes.
+/// The length of a header in bytes: the smallest permitted length, which every known tool
+/// uses.
 const HEADER_LEN: usize = 92;
 const ENTRY_LEN: u64 = 128;
 /// Partitions start at multiples of this many bytes, as all tools place them.
@@ -114,8 +115,8 @@ impl Table {
     /// Reads the primary table from the first bytes of a disk.
     ///
     /// # Errors
-    /// If a checksum, a place or a count in the table is wrong, or if partitions
-    /// overlap.
+    /// If there is no table, if a checksum, a length, a place or a count in the table is
+    /// wrong, or if partitions overlap each other or the table.
     pub fn parse(head: &[u8], sector: u32) -> Result<Self, TableError> {
         let start = sector as usize;
         let sector = u64::from(sector);
@@ -218,7 +219,8 @@ impl Table {
         Ok(())
     }
 
-    /// Adds a partition of `len` bytes, as near to the end of the disk as possible.
+    /// Adds a partition of `len` bytes, rounded up to whole sectors, at the last multiple
+    /// of a MiB that has enough free space after it.
     ///
     /// # Errors
     /// If there is no free entry, or no free space.
@@ -240,7 +242,7 @@ impl Table {
             usable_end: self.usable_end(),
         })?;
         let entry = &mut self.entries[index * ENTRY_LEN as usize..][..ENTRY_LEN as usize];
-        // A deleted partition may have left its name and attributes (5.3.3).
+        // A deleted partition may have left its name and attributes (UEFI 2.10, 5.3.3).
         entry.fill(0);
         entry[..16].copy_from_slice(&LINUX_DATA.to_bytes_le());
         entry[16..32].copy_from_slice(&guid.to_bytes_le());
@@ -275,8 +277,8 @@ impl Table {
         protect(&mut head[446..510], last);
     }
 
-    /// The first byte of the backup table on the disk, and its content: entries,
-    /// then header.
+    /// The offset of the backup table on the disk in bytes, and the content of the backup
+    /// table: entries, then header.
     pub fn backup(&self) -> (u64, Vec<u8>) {
         let last = get_u64(&self.header, field::ALTERNATE_LBA);
         let entries_lba = last - self.entries_sectors();

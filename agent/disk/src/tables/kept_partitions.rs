@@ -106,8 +106,8 @@ impl KeptPartitions {
             .collect()
     }
 
-    /// The temporary table, with only these partitions. Firmware finds nothing to boot in
-    /// it.
+    /// The temporary table, with only the kept partitions. Firmware finds nothing to boot
+    /// in it.
     pub fn bare(&self) -> &Table {
         &self.bare
     }
@@ -168,7 +168,7 @@ impl KeptPartitions {
         Ok(numbers)
     }
 
-    /// A table with only these partitions and their real types, for the file from
+    /// A table with only the kept partitions and their real types, for the file from
     /// which the operator can restore them.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use uuid::Uuid;
 use crate::tables::gpt::Partition;
 use crate::tables::table_error::TableError;
 
-/// The byte where the disk signature begins (UEFI 2.10, 5.2.1). It is
-/// little-endian.
+/// The byte where the disk signature begins (UEFI 2.10, 5.2.1). The signature is a
+/// little-endian number of four bytes.
 const SIGNATURE_OFFSET: u64 = 440;
 
 /// The bytes of the table: four entries of `ENTRY_LEN` bytes (UEFI 2.10, table
@@ -170,8 +170,8 @@ impl Table {
         };
         let (first, count) = (number(offset)?, number(len)?);
         let entry = &mut self.entries[index * ENTRY_LEN..][..ENTRY_LEN];
-        // These values for cylinder, head and sector mean that only the other
-        // fields are valid.
+        // These values for cylinder, head and sector mean that only the sector numbers
+        // (LBA) in the last two fields are valid.
         entry.copy_from_slice(&[
             0, 0xfe, 0xff, 0xff, FAT32, 0xfe, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
         ]);

@@ -26,7 +26,7 @@ impl Implementation {
     /// The fastest implementation that the processor can run.
     pub fn fastest(algorithm: Algorithm, processor: Processor) -> Self {
         match algorithm {
-            // With these instructions, RustCrypto is as fast as OpenSSL.
+            // With the SHA instructions, RustCrypto is as fast as OpenSSL.
             Sha224 | Sha256 if processor.has_sha => Self::RustCrypto,
             Sha224 | Sha256 | Sha384 | Sha512 if processor.has_avx2 => Self::Avx2,
             // Without AVX2, OpenSSL uses the same assembly as ring.

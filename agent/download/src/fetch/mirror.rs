@@ -32,8 +32,8 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    /// Fails unless this mirror has the file that the download began with. Checks only a
-    /// mirror that has not sent any byte of the file yet.
+    /// Fails unless this mirror has the file that the download began with. Checks a
+    /// mirror only when it reports about the file for the first time.
     pub(super) fn must_be_same(&self, state: &DownloadState<'_>, now: &Resource) -> Outcome<()> {
         let Some(file) = state.file.as_ref().filter(|_| self.known.is_none()) else {
             return Ok(());

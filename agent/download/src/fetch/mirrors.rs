@@ -1,10 +1,10 @@
 //! Downloads one file from several mirrors: chooses the next mirror and decides when
 //! to give up.
 //!
-//! After a temporary error, the agent tries the next mirror at once. It pauses only when
-//! all mirrors have failed. If a connection made progress, the agent stays with its
-//! mirror, because that mirror is proven to have the file. After a permanent error, or if
-//! the mirror has a different file, the agent does not use the mirror again.
+//! After a temporary error, the agent tries the next mirror at once. It pauses when all
+//! mirrors have failed. If a connection made progress, the agent pauses and then stays
+//! with its mirror, because that mirror is proven to have the file. After a permanent
+//! error, or if the mirror has a different file, the agent does not use the mirror again.
 
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,8 @@ async fn read_from(
     }
 }
 
-/// The next usable mirror. Prefers a mirror that supports Range.
+/// The next usable mirror after `at`, but not `at` itself. `None` if there is no other
+/// usable mirror. Prefers a mirror that may support Range.
 fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
     let others = || (1..mirrors.len()).map(|step| (at + step) % mirrors.len());
     let left = |at: &usize| mirrors[*at].lost.is_none();

@@ -180,7 +180,8 @@ fn a_file_is_read_again_from_its_middle() {
     assert!(failure.details.contains("length was 1048576"), "{failure}");
 }
 
-/// The console shows this URL if the file is not the expected one.
+/// The console shows the URL that the server redirected to if the file is not the
+/// expected one.
 #[test]
 fn the_place_says_where_its_server_redirected() {
     let server = Server::start(|asked| match asked.path.as_str() {

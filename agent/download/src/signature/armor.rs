@@ -16,9 +16,9 @@ pub(crate) fn is_armored(file: &[u8]) -> bool {
     from_first_line(file).is_some()
 }
 
-/// Returns the file from the first line of the armor on. Other programs also accept
-/// text before the armor. With this rule, an empty line at the start does not hide a
-/// signature.
+/// Returns the file from the first line of the armor on. Other programs also accept text
+/// before the armor. If this function did not, an empty line before the armor would hide
+/// the signature.
 fn from_first_line(file: &[u8]) -> Option<&[u8]> {
     let mut at = 0;
     for line in file.split_inclusive(|byte| *byte == b'\n') {

@@ -124,7 +124,8 @@ fn version_3_has_its_own_suffix() {
 }
 
 proptest! {
-    /// A changed signature never causes a panic, and is never valid.
+    /// A changed signature never causes a panic. It is valid only if the change is in a
+    /// part that is not signed.
     #[test]
     fn a_changed_signature_is_never_good(
         place in any::<proptest::sample::Index>(),

@@ -115,7 +115,8 @@ fn an_entry_has_all_its_parts() {
     }
 }
 
-/// RHEL 8 uses these variables, and so do CoreOS hosts that were upgraded from it.
+/// The boot loader entries of RHEL 8 name `$kernelopts`, whose value is in the
+/// environment block. CoreOS hosts that were upgraded from RHEL 8 have such entries, too.
 #[test]
 fn variables_are_those_of_the_environment_block() {
     let boot = boot(None);

@@ -156,8 +156,8 @@ fn platform_and_consoles_as_the_peer_sets_them() {
             "metal console=ttyS1,9600n8 nosmt",
             "serial --unit=1 --speed=9600 --word=8 --parity=no\nterminal_input serial\nterminal_output serial\n",
         ),
-        // The consoles of this platform are the same as those of metal. The agent
-        // deletes them, and adds them again at the end.
+        // The consoles of openstack are the same as those of metal. The agent deletes
+        // them, and adds them again at the end.
         (
             Some("openstack"),
             &[],
@@ -256,7 +256,9 @@ fn an_image_without_the_table_has_only_its_platform_changed() {
     apply(boot.path(), &changes).unwrap();
     let entry = fs::read_to_string(boot.path().join("loader/entries/ostree-2-x.conf")).unwrap();
     assert!(entry.contains("ignition.platform.id=qemu console=tty0 console=ttyS0,115200n8\n"));
-    // With named consoles, an image without GRUB's console block is an error.
+    // The entry no longer has `metal`, so a second change of the platform fails. Without
+    // a platform, but with named consoles, an image without GRUB's console block is an
+    // error.
     changes.consoles = vec!["tty0".parse().unwrap()];
     let failure = apply(boot.path(), &changes).unwrap_err();
     assert!(failure.details.contains("platform ID"), "{failure}");

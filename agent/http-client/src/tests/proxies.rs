@@ -42,7 +42,7 @@ impl ForwardProxy {
         self.heads.lock().unwrap().clone()
     }
 
-    /// Whether any request had such a header, in lower case.
+    /// Whether any request had a header with this text, which is in lower case.
     fn saw(&self, header: &str) -> bool {
         let heads = self.heads();
         heads
@@ -99,7 +99,7 @@ fn redirect(to: &Server) -> Server {
     Server::start(move |_| Reply::status(302).header(&location))
 }
 
-/// Whether any request had such a header, in lower case.
+/// Whether any request had a header with this text, which is in lower case.
 fn saw(server: &Server, header: &str) -> bool {
     let headers = server.asked().into_iter().flat_map(|asked| asked.headers);
     let mut shown = headers.map(|(name, value)| format!("{name}: {value}").to_ascii_lowercase());

@@ -1,6 +1,6 @@
 //! Reads the name of a certificate's issuer, so that the operator can find the CA's file.
 
-/// The maximum length of a name on the console.
+/// The maximum length of a name on the console, in characters.
 const LIMIT: usize = 80;
 
 /// The last common name of a certificate's issuer, or its organization if there is no
@@ -40,8 +40,8 @@ fn attribute(mut name: &[u8], kind: &[u8]) -> Option<String> {
     last
 }
 
-/// Replaces control characters, so that a name from a certificate is one
-/// harmless line. `None` if nothing is left.
+/// Removes control characters and everything after [`LIMIT`] characters, so that a name
+/// from a certificate is one harmless line. `None` if nothing is left.
 fn shown(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let shown: String = text

@@ -27,7 +27,7 @@ impl Identity {
     /// Reads the identity from these two files, which may be the same file.
     ///
     /// # Errors
-    /// Names the invalid file and the reason.
+    /// If a file cannot be read or is invalid. The error names the file and the reason.
     pub fn from_files(certificates: &Path, key: &Path) -> Result<Self> {
         let name = certificates.display().to_string();
         let certificates = certificates_of(&name, &read(certificates)?)?;
@@ -55,7 +55,7 @@ impl Identity {
 /// The certificates of a bundle.
 ///
 /// # Errors
-/// If the file cannot be read or contains no certificate.
+/// If the file cannot be read, has an invalid item or contains no certificate.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     certificates_of(&path.display().to_string(), &read(path)?)
 }

@@ -148,7 +148,8 @@ impl Anchored {
         verifier.as_ref()
     }
 
-    /// Whether the certificate is in the operator's CA file.
+    /// Whether the certificate itself is in the operator's CA file, or is one of the
+    /// certificates that are trusted in addition.
     fn is_in_ca_file(&self, certificate: &CertificateDer<'_>) -> bool {
         match &self.whom {
             Whom::CaFile {
@@ -206,7 +207,7 @@ impl ServerCertVerifier for Anchored {
         );
         match verdict {
             // Accept these errors: they concern the certificate chain, which does not
-            // matter if the certificate itself is in the CA file. Webpki has already
+            // matter if the operator trusts the certificate itself. Webpki has already
             // checked the dates, but not the name.
             Err(Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::Other(_),

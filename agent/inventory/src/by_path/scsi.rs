@@ -13,8 +13,9 @@ impl Walk {
             .is_some_and(|text| text.lines().any(|line| line == "DEVTYPE=scsi_device"))
     }
 
-    /// Adds the part of the name for this device and goes up past the SCSI devices. Only
-    /// the names of the parent directories show the transport.
+    /// Adds the part of the name for this SCSI device and goes up to the parent of its
+    /// SCSI host. The names of the parent directories show the transport; no attribute of
+    /// the device does.
     pub(super) fn scsi(&mut self) -> Option<()> {
         let path = self.current.as_path().to_str()?.to_owned();
         let address = hctl(self.name()?)?;
@@ -40,7 +41,7 @@ impl Walk {
         self.by_host(address)
     }
 
-    /// Names the disk by the port at the remote end.
+    /// Names the disk by the WWPN of the remote port.
     fn fibre_channel(&mut self, lun: &str) -> Option<()> {
         self.climb_to("target")?;
         let port = sysfs::text(&self.class("fc_transport")?.join("port_name"))?;
@@ -167,9 +168,9 @@ pub fn hctl(name: &str) -> Option<[u64; 4]> {
     numbers.next().is_none().then_some(all)
 }
 
-/// Formats a LUN as udev does: in decimal up to 255, and above that in hexadecimal,
-/// level by level. A LUN has up to four levels of 16 bits, and the kernel stores the
-/// first level in the lowest bits of its number.
+/// Formats a LUN as udev does: in decimal up to 255, and above that in hexadecimal, level
+/// by level. A LUN has up to four levels of 16 bits, of which udev prints the first two.
+/// The kernel stores the first level in the lowest bits of its number.
 pub(super) fn lun_text(lun: u64) -> String {
     if lun < 256 {
         return format!("lun-{lun}");

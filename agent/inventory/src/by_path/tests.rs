@@ -1,4 +1,4 @@
-//! Tests paths that no captured machine has.
+//! Tests paths that the captured device trees in the test data do not have.
 
 use std::path::PathBuf;
 

@@ -20,7 +20,7 @@ struct Ram {
     size_kb: u64,
 }
 
-/// A processor core. `cpu` is its number within its package.
+/// A processor core. `cpu` is the kernel's `core_id`, its number within its package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Core {
     cpu: u32,
@@ -28,7 +28,7 @@ struct Core {
     thread_siblings: Vec<u32>,
 }
 
-/// A NIC. `numa_node` is -1 if the kernel reports no node for it.
+/// A NIC. `numa_node` is -1 if its device belongs to no node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Nic {
     name: String,
@@ -48,11 +48,12 @@ pub enum NumaError {
     NoCore { thread: u32, node: u32 },
 }
 
-/// Reads /sys/devices/system/node and /sys/class/net.
+/// Reads /sys/devices/system/node and /sys/class/net. Leaves out network interfaces
+/// without the attribute `numa_node`, for example virtual ones.
 ///
 /// # Errors
-/// If any value is missing, because an incomplete topology could be mistaken for a
-/// complete one.
+/// If the memory of a node or the number of a core is missing, because an incomplete
+/// topology could be mistaken for a complete one.
 pub fn collect(root: &SystemPath) -> Result<NumaTopology, NumaError> {
     let directory = root.join("sys/devices/system/node");
     let mut nodes: Vec<u32> = numbered(&directory, "node");

@@ -17,7 +17,8 @@ pub struct PciDevice {
     numa_node_id: Option<String>,
 }
 
-/// Reads /sys/bus/pci/devices, in the order of the addresses.
+/// Reads /sys/bus/pci/devices, in the order of the addresses. Skips a device that lacks
+/// its vendor, product or class.
 pub fn collect(root: &SystemPath) -> Vec<PciDevice> {
     let directory = root.join("sys/bus/pci/devices");
     sysfs::names(&directory)

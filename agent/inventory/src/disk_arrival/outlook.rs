@@ -76,8 +76,8 @@ fn has_child(device: &SystemPath, beginning: &str) -> bool {
     children.iter().any(|child| child.starts_with(beginning))
 }
 
-/// Whether an NVMe controller has no namespaces yet. The controller scans for namespaces
-/// after its driver has finished loading.
+/// Whether an NVMe controller is still starting, or has no namespaces yet. The controller
+/// scans for namespaces after its driver has finished loading.
 fn nvme_at_work(root: &SystemPath) -> bool {
     class(root, "nvme").any(|(name, controller)| {
         match sysfs::text(&controller.join("state")).as_deref() {
@@ -89,7 +89,8 @@ fn nvme_at_work(root: &SystemPath) -> bool {
     })
 }
 
-/// A controller does not show how many namespaces it has.
+/// How long an NVMe controller may show further namespaces. It does not show how many it
+/// has.
 fn nvme_hidden_scan(root: &SystemPath) -> Duration {
     time(class(root, "nvme").next().is_some(), NVME_SCAN)
 }
@@ -139,8 +140,9 @@ fn fc_at_work(root: &SystemPath) -> bool {
     })
 }
 
-/// While a Fibre Channel port waits for its link, or asks the fabric for other ports, the
-/// kernel does not show when that search ends.
+/// How long an array may appear on a Fibre Channel host that has found none yet. While
+/// the host waits for its link, or asks the fabric for other ports, the kernel does not
+/// show when that search ends.
 fn fc_hidden_scan(root: &SystemPath) -> Duration {
     let mut hosts = class(root, "fc_host");
     let is_hidden = hosts.any(|(name, host)| {
@@ -168,7 +170,8 @@ fn usb_ports(root: &SystemPath) -> Vec<Option<String>> {
     let devices = root.join("sys/bus/usb/devices");
     let interfaces = sysfs::names(&devices).into_iter();
     interfaces
-        // A hub's interface is `1-0:1.0`; it contains `usb1-port1` or `1-2-port1`.
+        // The ports of a hub are in its interface: `usb1-port1` in `1-0:1.0`, and
+        // `1-2-port1` in `1-2:1.0`.
         .filter(|name| name.contains(':'))
         .flat_map(|interface| {
             let interface = devices.join(interface);
@@ -198,8 +201,9 @@ fn usb_hidden_scan(root: &SystemPath) -> Duration {
     }
 }
 
-/// A slot for SD cards searches for a card with several clock rates. The kernel does not
-/// show when the search ends without a card.
+/// How long a card may appear in an empty slot for SD cards. The slot searches for a card
+/// with several clock rates, and the kernel does not show when the search ends without a
+/// card.
 fn mmc_hidden_scan(root: &SystemPath) -> Duration {
     let is_hidden = class(root, "mmc_host").any(|(name, host)| !has_child(&host, &name));
     time(is_hidden, HIDDEN_SCAN)

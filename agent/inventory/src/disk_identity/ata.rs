@@ -43,7 +43,7 @@ fn describe(ata: &AtaIdentity, device: &SystemPath) -> DiskIdentity {
         wwn_with_extension: wwn,
         model,
         model_text: Some(ata.model.clone()),
-        // The kernel keeps only four of the eight characters.
+        // The kernel's attribute `rev` has only four of the eight characters.
         revision: firmware
             .or_else(|| sysfs::text(&device.join("rev")))
             .and_then(|text| cleaned(&text)),

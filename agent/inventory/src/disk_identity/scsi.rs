@@ -64,7 +64,7 @@ pub fn identity(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
     }
 }
 
-/// Vendor, model and revision from INQUIRY data, which the kernel always has.
+/// Vendor, model and revision, from the kernel's attributes or from INQUIRY data.
 fn inquiry(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
     let data = sysfs::bytes(&device.join("inquiry")).or_else(|| query.inquiry());
     let field = |attribute: &str, start: usize, end: usize| {

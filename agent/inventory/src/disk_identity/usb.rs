@@ -45,7 +45,8 @@ pub fn identity(device: &SystemPath) -> Option<DiskIdentity> {
         model_text.as_deref().and_then(cleaned),
     );
     let serial_short = of_usb("serial")
-        // Ignore a serial number with bytes that the standard does not allow.
+        // Like usb_id, ignore a serial number that has a comma, or bytes outside 0x20 to
+        // 0x7f.
         .filter(|text| text.bytes().all(|b| matches!(b, 0x20..=0x7f) && b != b','))
         .and_then(|text| cleaned(&text));
 

@@ -190,7 +190,7 @@ fn a_switch_is_forgotten_after_its_time_to_live_and_with_the_carrier() {
         let (sender, mut switches) = watch::channel(Switches::new());
         let follow = follow(root, sender);
         let moved = async {
-            // One ends with its time to live, the other with the carrier.
+            // The first entry ends with its time to live, the second with the carrier.
             for (seconds, cable) in [(1, ""), (120, "link set far down")] {
                 while switches.borrow_and_update().get("near").is_none() {
                     send("far", &frame(seconds));

@@ -90,7 +90,7 @@ fn text(bytes: &[u8]) -> String {
     plain.take(LONGEST_NAME).collect()
 }
 
-/// The VLAN tags in a frame (IEEE 802.1Q annex D, "VLAN Name").
+/// The VLAN tags in a frame (IEEE 802.1Q annex D, "VLAN Name"), each tag once.
 pub fn vlan_tags(elements: &[Tlv]) -> Vec<u16> {
     /// The type of organisationally specific elements. `VLAN_NAME` is the identifier of
     /// IEEE 802.1 with subtype 3.

@@ -9,7 +9,7 @@ use crate::report_types::Disk;
 #[derive(Debug, Clone)]
 pub struct Choice<'a> {
     pub disk: &'a Disk,
-    /// All other disks, in their order.
+    /// All other disks in the order of the list, each with the reason against it.
     pub rejected: Vec<RejectedDisk>,
 }
 

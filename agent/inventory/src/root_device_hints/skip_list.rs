@@ -77,8 +77,8 @@ impl SkipList {
     }
 
     /// Finds the first entry that names an array by its device node but matches no disk.
-    /// Returns that device node. The array may exist under another name, because the
-    /// kernel assigns these names when it assembles the arrays.
+    /// Returns the hint `name` of the entry as JSON. The array may exist under another
+    /// name, because the kernel assigns these names when it assembles the arrays.
     ///
     /// # Errors
     /// As [`SkipList::contains`].

@@ -22,7 +22,7 @@ fn heartbeats_leave_no_connections_behind() {
     run(async {
         let mut most = 0;
         for _ in 0..200 {
-            // Three of five requests fail.
+            // Ignore the result: more than half of the requests fail.
             let _ = service.post_heartbeat("6d85", "{}".to_owned(), false).await;
             most = most.max(connections_to(port));
         }
@@ -32,8 +32,8 @@ fn heartbeats_leave_no_connections_behind() {
     assert!(served >= 160, "{served} connections served");
 }
 
-/// Answers heartbeats in five ways in turn. Returns its port, and the number of
-/// connections so far.
+/// Starts a server that treats its connections in five ways in turn. Returns its port,
+/// and the number of connections so far.
 fn unreliable_ironic() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -69,8 +69,8 @@ fn unreliable_ironic() -> (u16, Arc<AtomicUsize>) {
     (port, served)
 }
 
-/// Sockets of this process whose peer has this port, including sockets that the peer
-/// has closed.
+/// Counts the sockets of this process whose peer has this port, including sockets that
+/// the peer has closed.
 fn connections_to(port: u16) -> usize {
     let own: Vec<String> = std::fs::read_dir("/proc/self/fd")
         .unwrap()
@@ -78,7 +78,7 @@ fn connections_to(port: u16) -> usize {
         .map(|target| target.display().to_string())
         .collect();
     let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
-    // Fields of proc_pid_net_tcp: the third is the peer, the tenth the inode.
+    // Fields of /proc/net/tcp: the third is the peer, the tenth the inode.
     let is_it = |line: &&str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         fields[2].ends_with(&format!(":{port:04X}"))

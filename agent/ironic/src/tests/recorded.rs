@@ -1,6 +1,6 @@
 //! Repeats every request of the recorded agent in `agent/tests/transcripts`, against a
-//! server that sends the recorded answers. Method, path, headers and body must
-//! be the same.
+//! server that sends the recorded answers. Method, path, headers (except the API version)
+//! and the members of a heartbeat must be the same.
 
 use std::collections::BTreeSet;
 use std::path::Path;

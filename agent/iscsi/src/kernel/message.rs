@@ -2,13 +2,13 @@
 //! include/scsi/iscsi_if.h. The layout of this struct has not changed since Linux 2.6.
 //! On the machines that we support, every word is in the processor's byte order.
 
-/// In bytes: `struct nlmsghdr`, and `struct iscsi_uevent`.
+/// Sizes in bytes of `struct nlmsghdr` and `struct iscsi_uevent`.
 const NETLINK_HEADER: usize = 16;
 const UEVENT: usize = 56;
-/// Where the union of the kernel's answers begins.
+/// The offset in `struct iscsi_uevent` of the union with the kernel's answer.
 const ANSWER: usize = 40;
 
-/// The kernel's numbers of what user space asks for (`enum iscsi_uevent_e`).
+/// The kernel's numbers of the requests from user space (`enum iscsi_uevent_e`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Kind {
@@ -91,7 +91,7 @@ pub(crate) enum Request<'a> {
         session: u32,
         flag: u32,
     },
-    /// A header of 48 bytes, and its data.
+    /// Sends a PDU: a header of 48 bytes, and its data.
     Send {
         session: u32,
         header: &'a [u8],
@@ -99,7 +99,8 @@ pub(crate) enum Request<'a> {
     },
 }
 
-/// The connection ends for good, or for a new login.
+/// The values of `flag` in [`Request::Stop`]: the connection ends for good
+/// (`STOP_CONN_TERM`), or until a new login (`STOP_CONN_RECOVER`).
 pub(crate) const STOP_FOR_GOOD: u32 = 1;
 pub(crate) const STOP_FOR_RECOVERY: u32 = 3;
 
@@ -145,7 +146,7 @@ impl Request<'_> {
             Self::Bind { session, socket } => {
                 put(16, &session.to_ne_bytes());
                 put(24, &socket.to_ne_bytes());
-                // The leading connection of the session.
+                // This is the leading connection of the session.
                 put(32, &1_u32.to_ne_bytes());
             }
             Self::Set {
@@ -186,7 +187,7 @@ impl Request<'_> {
     }
 }
 
-/// What the kernel says.
+/// A message from the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
     /// The answer to the request of this kind.
@@ -199,9 +200,10 @@ pub(crate) enum Message {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) kind: u32,
-    /// The first word: a session's number, or an error number below zero.
+    /// The first word: the number of a created session, or an error number (0 or
+    /// negative).
     pub(crate) first: u32,
-    /// The second word: a host's number.
+    /// The second word: the SCSI host of a created session.
     pub(crate) second: u32,
 }
 
@@ -215,12 +217,12 @@ pub(crate) enum Event {
         header: [u8; 48],
         data: Vec<u8>,
     },
-    /// Nothing that we act on.
+    /// An event of another type, with its number. The agent ignores it.
     Other(u32),
 }
 
 impl Event {
-    /// The session that it is of.
+    /// The session to which the event belongs.
     pub(crate) fn session(&self) -> Option<u32> {
         match self {
             Self::ConnectionError { session, .. } | Self::Received { session, .. } => {
@@ -231,7 +233,7 @@ impl Event {
     }
 }
 
-/// Decodes one netlink message. `None` if it is too short.
+/// Decodes one netlink message. `None` if the message is incomplete.
 pub(crate) fn decode(message: &[u8]) -> Option<Message> {
     let word = |at: usize| {
         let bytes = message.get(NETLINK_HEADER + at..NETLINK_HEADER + at + 4)?;

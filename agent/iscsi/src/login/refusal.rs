@@ -3,16 +3,16 @@
 
 use std::fmt;
 
-/// Class and detail of the status.
+/// The status of a response: its class in the high byte, its detail in the low byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal(pub u16);
 
-/// Who must do something.
+/// Why a login failed. The cause determines the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The target does not accept this machine's proof.
+    /// The target does not accept the CHAP name and response of this machine.
     Authentication,
-    /// The target did not prove itself.
+    /// The target did not authenticate itself, or its CHAP response is wrong.
     Proof,
     /// The target does not permit this initiator.
     Forbidden,
@@ -20,7 +20,7 @@ pub enum Cause {
     UnknownTarget,
     /// The target is busy. It may accept the login later.
     Temporary,
-    /// One of the sides has a fault.
+    /// The initiator or the target violates the protocol.
     Protocol,
 }
 

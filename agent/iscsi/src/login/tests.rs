@@ -85,7 +85,7 @@ fn without_authentication_it_has_two_rounds() {
     assert_eq!(session.expected_status_number, 42);
 }
 
-/// Up to our proof.
+/// A login up to our CHAP response, and the request with that response.
 fn proven(chap: Chap) -> (Login, LoginRequest) {
     let mut login = Login::new(wish(Some(chap)));
     assert_eq!(login.first().next, None);

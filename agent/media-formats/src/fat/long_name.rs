@@ -25,7 +25,7 @@ pub(super) struct LongName {
 
 impl LongName {
     /// Adds the next entry with a piece of the name. If the piece does not continue the
-    /// previous pieces, the name is incomplete.
+    /// previous pieces, discards all pieces.
     pub(super) fn add(&mut self, record: &[u8; ENTRY]) {
         let order = record[0] & 0x3f;
         if record[0] & LAST != 0 {

@@ -21,8 +21,8 @@ pub struct Layout<'a> {
     pub sector: usize,
     /// Bytes per cluster: a power of two, at least a sector and at most 128 sectors.
     pub cluster: usize,
-    /// The number of entries in the root directory, which cannot grow. The label and each
-    /// piece of a long name take one entry each.
+    /// The number of entries in the root directory, which cannot grow. The label, each
+    /// file or directory, and each piece of a long name take one entry.
     pub root_entries: usize,
     pub names: Names,
     pub size: Size,
@@ -42,7 +42,8 @@ pub enum Names {
 pub enum Size {
     /// As few clusters as possible, in FAT12 or FAT16.
     Smallest,
-    /// FAT16 of this many bytes. Everything in it is aligned to clusters.
+    /// FAT16 of this many bytes. Its tables and its root directory begin at multiples of
+    /// the cluster size.
     Bytes(u64),
 }
 
@@ -84,7 +85,8 @@ impl WriteError {
 
 /// Builds the file system. A path is written like `EFI/BOOT/BOOTX64.EFI`.
 ///
-/// Returns the first part of the file system. All bytes after this part are zeros.
+/// With [`Size::Bytes`], returns only the first part of the file system. All bytes after
+/// this part are zeros.
 pub fn build<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     layout: &Layout<'_>,

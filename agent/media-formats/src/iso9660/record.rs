@@ -24,7 +24,7 @@ pub(super) struct Record<'a> {
 impl<'a> Record<'a> {
     /// `None` if the lengths in the record contradict each other.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
-        // The shortest name has one byte.
+        // The name begins at byte 33, and the shortest name has one byte.
         if bytes.len() < 34 {
             return None;
         }

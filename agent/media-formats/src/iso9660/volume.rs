@@ -10,7 +10,7 @@ use crate::little_endian::{u16_at, u32_at};
 const MAX_DESCRIPTORS: u64 = 32;
 
 impl<R: Read + Seek> Iso<R> {
-    /// Reads the volume descriptors. The primary one is the first.
+    /// Reads the volume descriptors. The first one must be the primary volume descriptor.
     pub fn open(mut image: R) -> Result<Self, IsoError> {
         let mut volume = [0; SECTOR as usize];
         read_at(&mut image, VOLUME_OFFSET, &mut volume)?;

@@ -1,4 +1,4 @@
-//! Reads and writes the file.
+//! Reads and writes the text of the list.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ impl LeftOut {
         Err(fault(last + 1, "`end`: the text is cut off"))
     }
 
-    /// The error contains what was expected.
+    /// Parses one line. The error contains what was expected.
     fn line(&mut self, line: &str) -> Result<(), &'static str> {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         let device = match key {
@@ -112,7 +112,7 @@ impl LeftOut {
     }
 }
 
-/// Eight digits: vendor and device.
+/// Parses eight hexadecimal digits: the vendor and the device (or product) number.
 fn numbers(text: &str) -> Option<(u16, u16)> {
     let (vendor, rest) = number(text)?;
     let (device, rest) = number(rest)?;

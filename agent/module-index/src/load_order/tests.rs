@@ -49,7 +49,8 @@ fn order(lines: &[&str], wanted: &str) -> String {
     levels.iter().map(level).collect::<Vec<_>>().join(" < ")
 }
 
-/// The purpose of the case, modules, wanted modules, order.
+/// The columns: the purpose of the case, the modules, the wanted modules, and their
+/// order.
 const ORDERS: &str = "
     alone | a:, b: | a | a
     chain | a: b, b: c, c: | a | c < b < a

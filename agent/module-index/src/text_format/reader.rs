@@ -90,7 +90,8 @@ impl Reader {
         }
     }
 
-    /// `line` is the number of the line after the last one.
+    /// Checks that the text is complete and lists every needed module. `line` is the
+    /// number of the line after the last one.
     fn finish(self, line: usize) -> Result<IndexContent, (usize, String)> {
         if self.state != State::Ended {
             return Err((

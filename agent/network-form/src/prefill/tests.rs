@@ -128,7 +128,8 @@ fn settings_outside_the_form_are_named() {
     }
 }
 
-/// The NICs that a file does not name get addresses from the network.
+/// NICs that no keyfile describes get addresses by DHCP and router advertisements. The
+/// notice names this, because the form cannot express it.
 #[test]
 fn keyfiles_lose_the_addresses_of_the_other_nics() {
     let text = "[connection]\nid=lan\ntype=ethernet\ninterface-name=ens0\n\
@@ -237,7 +238,7 @@ proptest! {
         prop_assert_eq!(found.notice(), None);
     }
 
-    /// The same network in a file, for the same host.
+    /// Keyfiles that describe the same network fill the form with the same values.
     #[test]
     fn so_does_the_same_network_in_keyfiles(values in values()) {
         let arguments = values.arguments().unwrap();

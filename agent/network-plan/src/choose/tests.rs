@@ -224,8 +224,9 @@ fn keyfiles_go_after_the_embedded_plan_and_before_the_medium() {
     assert_eq!(found.faults, ["of another host", ignored]);
 }
 
-/// A profile with a negative priority must come first too, because NetworkManager's
-/// generator gives all its profiles a negative priority.
+/// A profile from a keyfile must take precedence over the interface that the agent adds
+/// for all other NICs, even with a negative priority: NetworkManager's generator gives
+/// all its profiles a negative priority.
 #[test]
 fn a_profile_comes_before_profiles_of_the_ramdisk() {
     for priority in [-999, 0, 999] {

@@ -42,8 +42,8 @@ pub struct EmbeddedHost {
     /// The machine is this host if it has any of these NICs. If the list is empty,
     /// every machine is this host.
     pub macs: Vec<MacAddr>,
-    /// Names of NICs in the document that may differ from the names on this
-    /// machine.
+    /// Maps names of NICs in the document to the hardware addresses of these NICs. On
+    /// this machine the NICs may have other names.
     pub nics: BTreeMap<String, MacAddr>,
     /// The hints that choose the root disk if no other source gives hints.
     pub root_device_hints: Option<Metal3Hints>,

@@ -10,8 +10,8 @@ use crate::vlan_names::listed;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EmbeddedHosts {
-    /// The hosts in a fixed order. If two of them match equally well, the first one
-    /// is chosen.
+    /// The hosts in a fixed order. If two hosts have equally many of the machine's NICs,
+    /// the first one is chosen.
     pub hosts: Vec<EmbeddedHost>,
     /// The files that cannot be read, one line each.
     pub faults: Vec<String>,
@@ -50,8 +50,8 @@ impl Embedded {
             || (!self.keyfiles.is_empty() && NetworkPlan::from_keyfiles(&self.keyfiles).is_ok())
     }
 
-    /// The same host without any description of its network and without the faults of
-    /// these descriptions, because another source replaces them all.
+    /// A copy with the same host, but without descriptions of networks and without
+    /// faults, for a plan from the console, which replaces all these descriptions.
     pub(crate) fn without_networks(&self) -> Embedded {
         let host = self.host.clone().map(|host| EmbeddedHost {
             document: Document::None,
@@ -66,11 +66,13 @@ impl Embedded {
         }
     }
 
-    /// The hints for the root disk of this machine, and the host that has them. `None`
-    /// if there are no hints for it.
+    /// The hints for the root disk of this machine, and the host that has them. `None` if
+    /// there are no hints for it.
     ///
-    /// If the hints of another host may be for this machine, or if a file that cannot be
-    /// read may contain this machine's hints.
+    /// # Errors
+    /// If two hosts with different hints have NICs of this machine. If no host has one of
+    /// its NICs and a file cannot be read, which may contain this machine's hints. If no
+    /// host matches this machine at all, but some hosts have hints.
     pub fn root_device_hints(&self) -> Result<Option<(&EmbeddedHost, &Metal3Hints)>, UnclearHints> {
         if let Some(unclear) = &self.unclear_hints {
             return Err(unclear.clone());
@@ -86,7 +88,8 @@ impl EmbeddedHosts {
     pub fn with_mac(&self, macs: &[MacAddr]) -> Option<&EmbeddedHost> {
         let there = |host: &EmbeddedHost| host.macs.iter().filter(|m| macs.contains(m)).count();
         let fitting = self.hosts.iter().filter(|host| there(host) > 0);
-        // `max_by_key` returns the last of equal elements, so search backwards.
+        // `max_by_key` returns the last of several equal elements. The search must return
+        // the first host of the list, so it goes backwards.
         fitting.rev().max_by_key(|host| there(host))
     }
 
@@ -97,7 +100,8 @@ impl EmbeddedHosts {
         hosts.any(|host| host.root_device_hints.is_some())
     }
 
-    /// The host for every machine that no other host matches.
+    /// The host without hardware addresses. It is for every machine that no other host
+    /// matches.
     fn for_any_machine(&self) -> Option<&EmbeddedHost> {
         self.hosts.iter().find(|host| host.macs.is_empty())
     }

@@ -2,8 +2,9 @@
 //! BareMetalHost), and their translation into Ironic's hints.
 //!
 //! Names, types and translation are those of metal3's operator (baremetal-operator,
-//! pkg/provisioner/ironic/devicehints, and the webhook for `deviceName`): most texts must
-//! match exactly; model and vendor may match in part.
+//! pkg/provisioner/ironic/devicehints, and the webhook for `deviceName`). For most hints
+//! the disk's text must equal the hint; for model and vendor it only has to contain the
+//! hint.
 
 use std::fmt;
 
@@ -11,8 +12,8 @@ use landfall_boot_params::nearest;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Longest text of a hint, in bytes. The name of a link in /dev/disk/by-path has at
-/// most 255 bytes.
+/// The longest accepted text of a hint, in bytes. The longest useful text is the path of
+/// a link in /dev/disk/by-path, whose name has at most 255 bytes.
 const LONGEST: usize = 1024;
 
 /// The directory of the links that name a disk by its controller and port.
@@ -23,9 +24,9 @@ const BY_PATH: &str = "/dev/disk/by-path/";
 enum Kind {
     /// A device node, or a link below [`BY_PATH`].
     Device,
-    /// The disk's text must be equal.
+    /// The disk's text must equal the hint.
     Whole,
-    /// The disk's text must contain this text.
+    /// The disk's text must contain the hint.
     Part,
     /// The disk must have at least this many GiB.
     Size,
@@ -169,7 +170,8 @@ impl fmt::Display for Metal3Hints {
 }
 
 impl Kind {
-    /// Whether the value is set. The error says which value is expected.
+    /// Returns whether the hint is set: not if the value is null, an empty text or a size
+    /// of 0. The error says which value is expected.
     fn check(self, value: &Value) -> Result<bool, &'static str> {
         match (self, value) {
             (_, Value::Null) => Ok(false),
@@ -207,7 +209,7 @@ fn is_device(text: &str) -> bool {
 
 /// True if the text can follow an operator in an expression of Ironic's hints. In the
 /// ramdisk the agent's own parser decides this; a test in `agent/inventory` checks that
-/// both accept the same texts.
+/// this function and the parser accept the same texts.
 fn is_operand(text: &str) -> bool {
     let is_space = |c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c);
     let text = text.to_lowercase();
@@ -217,7 +219,7 @@ fn is_operand(text: &str) -> bool {
 }
 
 fn unknown(name: &str) -> Metal3HintError {
-    // People who know Ironic write Ironic's name.
+    // A user who knows Ironic may have written Ironic's name of a hint.
     let of_ironic = HINTS.iter().find(|(_, ironic, _)| *ironic == name);
     let meant = match (of_ironic, name) {
         (Some((metal3, _, _)), _) => Some(*metal3),

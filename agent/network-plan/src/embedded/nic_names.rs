@@ -16,7 +16,8 @@ use crate::from_nmstate::set_mac;
 use crate::plan::{InterfaceKind, InterfaceMatch, NetworkPlan};
 
 impl NetworkPlan {
-    /// Replaces the names of `nics` by hardware addresses.
+    /// Makes the plan identify the NICs in `nics` by their hardware addresses instead of
+    /// their names, also as parents of virtual interfaces and in bond options.
     pub(super) fn match_nics_by_mac(&mut self, nics: &BTreeMap<String, MacAddr>) {
         for interface in &mut self.interfaces {
             let name = interface.matches.name.clone();
@@ -73,7 +74,8 @@ impl NetworkPlan {
                 interface.matches = InterfaceMatch::with_mac(*mac);
             }
         }
-        // `nics` has an address for each of these names, so the warning does not apply.
+        // The plan now finds these NICs by address, so the warning that an entry finds
+        // its NIC only by name does not apply any more.
         for name in nics.keys() {
             let known = set_mac::warning(name);
             self.warnings.retain(|warning| !warning.ends_with(&known));

@@ -10,14 +10,15 @@ use serde_json::Value;
 use super::host::{Document, EmbeddedHost};
 use super::metal3_hints::{Metal3HintError, Metal3Hints};
 
-/// Longest file that is read, in bytes: enough for the longest text with every byte
-/// escaped.
+/// The maximum length of a file in bytes. A description has at most 1 MiB, and JSON
+/// escapes a byte with at most six bytes.
 pub const LARGEST: usize = 8 << 20;
 
 const FORMAT: u32 = 1;
 /// The key of the hints. The agent also searches for it in files that it cannot parse.
 pub const HINTS_KEY: &str = "root_device_hints";
-/// At most this many NICs are read: more than any chassis has.
+/// A file with more MAC addresses or more NIC names than this is rejected. No chassis has
+/// as many NICs.
 const MOST_NICS: usize = 512;
 
 /// The JSON object in the file.

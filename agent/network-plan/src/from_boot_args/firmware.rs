@@ -100,7 +100,8 @@ fn interface(nic: &FirmwareNic) -> Interface {
     interface
 }
 
-/// Binds the interface to the NIC, or to the VLAN on it.
+/// Binds the interface to the NIC of the record, or to the VLAN on that NIC. Gives it the
+/// record's IP settings and switches the other IP family off.
 fn merge(interface: &mut Interface, nic: &FirmwareNic) {
     interface.matches = InterfaceMatch::with_mac(nic.mac);
     if let Some(id) = nic.vlan {
@@ -156,8 +157,9 @@ mod tests {
         }
     }
 
-    /// The plan of a machine with these two NICs in its iBFT, as the console prints
-    /// it, and its warnings.
+    /// The plan for the command line `line` on a machine with these two NICs in its iBFT,
+    /// as the console prints it, and its warnings. `more` overrides values of the first
+    /// record.
     fn lines(line: &str, more: &str) -> Vec<String> {
         let mut args = NetArgs::parse(line);
         args.firmware = FirmwareNics {

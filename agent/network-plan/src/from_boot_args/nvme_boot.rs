@@ -26,13 +26,14 @@ use super::profiles::{Profiles, automatic};
 use super::storage_gateway;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Method, NetworkPlan, Profile};
 
-/// Adds an interface for each NIC of the table that no argument is for.
+/// Adds an interface for each NIC and each VLAN of the table. Skips a NIC if an interface
+/// of the arguments has its MAC address.
 pub(super) fn add_nics(profiles: &mut Profiles, args: &NetArgs, plan: &mut NetworkPlan) {
     if !args.uses_nbft_network() {
         return;
     }
     let general = profiles.of_all_nics().cloned();
-    // The table has one entry for each family of a NIC.
+    // A NIC with IPv4 and IPv6 has two entries in the table, one per family.
     let mut nics: BTreeMap<(MacAddr, Option<u16>), Interface> = BTreeMap::new();
     for nic in &args.firmware.nvme {
         let place = (nic.mac, nic.vlan);
@@ -56,8 +57,9 @@ pub(super) fn add_nics(profiles: &mut Profiles, args: &NetArgs, plan: &mut Netwo
     }
 }
 
-/// An interface with the settings for all NICs, or with both families off if there are
-/// none. A VLAN of the table is only for the storage and never gets these settings.
+/// The new interface for an entry of the table. It starts with `general`, the plan's
+/// settings for all NICs, or with both families off if there are none. A VLAN of the
+/// table is only for the storage and never starts with `general`.
 fn interface(nic: &FirmwareNic, general: Option<&Interface>) -> Interface {
     let profile = Profile {
         is_of_firmware: true,
@@ -73,7 +75,8 @@ fn interface(nic: &FirmwareNic, general: Option<&Interface>) -> Interface {
             ..general.clone()
         };
         for ip in interface.families_mut() {
-            // It has no effect for all NICs, which have no static address.
+            // A gateway has no effect without a static address, and the settings for all
+            // NICs have none. With the static address of the table, it would take effect.
             ip.gateway = None;
         }
         return interface;
@@ -105,7 +108,8 @@ fn merge(interface: &mut Interface, nic: &FirmwareNic) {
     let ip = family.get_or_insert_with(automatic);
     let (method, required) = (ip.method, ip.required);
     merge_family(ip, nic);
-    // The boot goes on without the storage network.
+    // The boot continues without the storage network, so the table does not make the
+    // family required.
     ip.required = required;
     if method.is_automatic() {
         ip.method = method;
@@ -165,7 +169,7 @@ mod tests {
         }
     }
 
-    /// The only NIC may lead to the storage and to Ironic.
+    /// If this is the machine's only NIC, it may lead to both the storage and Ironic.
     #[test]
     fn the_nic_of_the_table_gets_its_network_and_the_default() {
         for line in ["", "quiet", "ip=dhcp", "rd.neednet=1", "rd.nvmf.nonbft=0"] {
@@ -212,7 +216,9 @@ mod tests {
             let has = found.iter().any(|line| line.contains("192.0.2.15"));
             assert!(!has, "{line}: {found:?}");
         }
-        // The name of a NIC is known only later. Its interface then takes precedence.
+        // An argument with the name of a NIC is not compared with the table, because the
+        // name is known only later. When the NIC appears, the interface with its name
+        // takes precedence.
         let mut args = NetArgs::parse("ip=eth0:dhcp");
         args.firmware.nvme = vec![with_gateway()];
         let plan = NetworkPlan::for_boot(&args);

@@ -39,7 +39,8 @@ pub(super) struct Profiles {
     ipv6: IpPlan,
 }
 
-/// An optional family that gets its addresses from the network.
+/// The settings of a family that gets its addresses by DHCP or router advertisements and
+/// is not required.
 pub(crate) fn automatic() -> IpPlan {
     IpPlan::new(Method::Auto)
 }
@@ -85,7 +86,8 @@ impl Profiles {
         }
     }
 
-    /// The interface for a device. Adds it if there is none yet.
+    /// The index of the interface for a device. Adds the interface if there is none yet.
+    /// An invalid device text means the first interface that is not a port.
     pub(super) fn of_device(&mut self, device: &DeviceSpec) -> usize {
         match device {
             DeviceSpec::Name(name) => {
@@ -157,8 +159,9 @@ impl Profiles {
         })
     }
 
-    /// The interface for every NIC that has no interface of its own. It is not the
-    /// interface for any one NIC, which applies only to the first NIC with a carrier.
+    /// The interface for every NIC that has no interface of its own. An interface for any
+    /// one NIC (`multi` is false) does not count, because it applies only to the first
+    /// NIC with a carrier.
     pub(super) fn of_all_nics(&self) -> Option<&Interface> {
         let mut list = self.list.iter().map(|(_, interface)| interface);
         list.find(|interface| {
@@ -204,12 +207,14 @@ impl Profiles {
         list.position(|(_, interface)| interface.controller.is_none())
     }
 
-    /// The interface for every device.
+    /// The index of the interface for every device. Adds the interface if there is none
+    /// yet.
     pub(super) fn of_any_device(&mut self) -> usize {
         self.find_or_add(Key::Any, InterfaceMatch::default(), true)
     }
 
-    /// The first interface that is not a port, or else that for every device.
+    /// The index of the first interface that is not a port, or else of the interface for
+    /// every device.
     pub(super) fn first_or_any(&mut self) -> usize {
         match self.first() {
             Some(index) => index,
@@ -266,7 +271,8 @@ impl Profiles {
     fn add_named(&mut self, name: &str) -> usize {
         let matches = InterfaceMatch::named(name);
         let index = self.add(Key::Name(name.to_owned()), matches, false);
-        // As in NetworkManager, the name decides, because the device may appear later.
+        // As in NetworkManager, the name decides on the kind, because the device may not
+        // exist yet.
         if name.starts_with("ib") {
             self.at(index).kind = infiniband(None);
         }
@@ -284,8 +290,9 @@ impl Profiles {
         self.list.len() - 1
     }
 
-    /// Removes settings that have no effect in combination with the other settings of
-    /// their interface, with a warning for each.
+    /// Returns the interfaces, without the settings that have no effect in combination
+    /// with other settings of the same interface. Adds a warning for each removed
+    /// setting.
     pub(super) fn finish(mut self, warnings: &mut Vec<String>) -> Vec<Interface> {
         for index in 0..self.list.len() {
             let interface = &mut self.list[index].1;
@@ -323,7 +330,8 @@ impl Profiles {
     }
 
     /// The last argument for this interface that contains `what`, for messages. If no
-    /// argument contains it, the last argument for the interface.
+    /// argument contains it: the last argument for the interface, or else the NIC that it
+    /// matches.
     fn quote(&self, index: usize, what: &str) -> String {
         let here = || self.arguments.iter().rev().filter(|(at, _)| *at == index);
         let (_, interface) = &self.list[index];

@@ -1,10 +1,11 @@
-//! Keeps the gateway of a storage network out of the way of other gateways.
+//! Limits the gateway of a storage network, so that it does not override other gateways.
 //!
 //! A default route through the storage network would take precedence over the gateway of
-//! a lease, or over that of a NIC with a higher index. Ironic may be reachable only
-//! through one of these. Without the gateway of the storage network, the storage may be
-//! unreachable. So each gateway has a routing table of its own. The kernel chooses the
-//! table by the source address, which connections to the storage have.
+//! a lease, or over the gateway of a NIC with a higher index. Ironic may be reachable
+//! only through one of these other gateways. But without its own gateway, the storage may
+//! be unreachable. So the default route through the storage gateway is in a routing table
+//! of its own. A policy rule selects this table for packets from the static addresses,
+//! which the connections to the storage use as their source.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,18 +14,21 @@ use landfall_boot_params::IpPrefix;
 use crate::plan::{IpPlan, Route, RouteKind};
 use crate::route_rule::{RouteRule, RuleAction};
 
-/// The first of the tables. No distribution gives these numbers a meaning.
+/// The number of the first routing table of a storage gateway. No distribution uses this
+/// number, or those after it, for a table of its own.
 const TABLES: u32 = 4420;
-/// Between the kernel's rules for the tables `local` (0) and `main` (32766).
+/// The priority of the first policy rule. It is between the priorities of the kernel's
+/// rules for the tables `local` (0) and `main` (32766).
 const PRIORITY: u32 = 30_000;
 const MAIN_TABLE: u32 = 254;
-/// The metric of the same gateway for all other packets. It is larger than the metrics
-/// of all other default routes, so the gateway has an effect only if there is no other
-/// gateway.
+/// The metric of the default route through a storage gateway in the main table. It is
+/// larger than the metrics of all other default routes, so this route has an effect only
+/// if there is no other gateway.
 const LAST_METRIC: u32 = 20_000;
 
-/// Limits the gateway to packets from the static addresses while DHCP, router
-/// advertisements or another interface offer another gateway.
+/// Replaces the gateway by two default routes: one in a table of its own for packets from
+/// the static addresses, and one in the main table, which other gateways override. Adds
+/// the policy rules that select the tables.
 pub(super) fn limit_to_static_addresses(ip: &mut IpPlan, rules: &mut Vec<RouteRule>) {
     let Some(gateway) = ip.gateway.take_if(|_| !ip.addresses.is_empty()) else {
         return;
@@ -47,7 +51,7 @@ pub(super) fn limit_to_static_addresses(ip: &mut IpPlan, rules: &mut Vec<RouteRu
     };
     let table = TABLES + number;
     ip.routes.push(route(Some(table), None));
-    // The kernel needs distinct metrics for routes to the same destination.
+    // The kernel needs distinct metrics for routes to the same destination in one table.
     ip.routes.push(route(None, Some(LAST_METRIC + number)));
     for address in &ip.addresses {
         let rule = |priority, table, suppress_prefix_length| RouteRule {
@@ -64,7 +68,8 @@ pub(super) fn limit_to_static_addresses(ip: &mut IpPlan, rules: &mut Vec<RouteRu
             table,
             suppress_prefix_length,
         };
-        // Everything except the default routes is as for other packets.
+        // First the main table, without its default routes: packets to all other
+        // destinations take the same routes as packets from other addresses.
         rules.push(rule(PRIORITY, MAIN_TABLE, Some(0)));
         rules.push(rule(PRIORITY + 1, table, None));
     }

@@ -41,7 +41,8 @@ fn every_vector_gives_its_plan() {
     assert!(checked > 20, "only {checked} vectors in {}", dir.display());
 }
 
-/// Each case of `vectors.txt` is correct; the file describes its own format.
+/// Each command line in `vectors.txt` must produce the plan that follows it. The file
+/// describes its format.
 #[test]
 fn every_command_line_gives_the_plan_of_networkmanager() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/boot_args/vectors.txt");
@@ -76,7 +77,8 @@ fn without_defaults(value: Value) -> Value {
     }
 }
 
-/// A short form of the plan for a boot: each match with its methods.
+/// The plan for a boot in short: for each interface its match and the methods of IPv4 and
+/// IPv6.
 fn booted(text: &str) -> Vec<String> {
     let plan = NetworkPlan::for_boot(&args(text));
     let word = |ip: &Option<IpPlan>| ip.as_ref().map(|ip| format!("{:?}", ip.method));
@@ -106,7 +108,7 @@ fn a_boot_without_instructions_asks_the_network_on_every_device() {
             "rd.bootif=0 BOOTIF=01-52-54-00-00-00-01",
             vec!["any NIC Auto/Auto"],
         ),
-        // An argument that cannot be read does not count as an instruction.
+        // An argument that cannot be parsed does not count as an instruction.
         ("ip=eth0:bogus", vec!["any NIC Auto/Auto"]),
         ("rd.neednet=1", vec!["any NIC Auto/Auto"]),
         ("ip=ibft", vec!["any NIC Auto/Auto"]),
@@ -114,7 +116,7 @@ fn a_boot_without_instructions_asks_the_network_on_every_device() {
             "rd.route=10.0.0.0/8:192.0.2.1:eth1",
             vec!["any NIC Auto/Auto", "eth1 Auto/Auto"],
         ),
-        // With instructions, the plan contains nothing else.
+        // If arguments say which interfaces to configure, the plan contains only these.
         ("bootdev=eth1", vec!["eth1 Auto/Auto"]),
         ("ip=off", vec!["any NIC Disabled/Disabled"]),
         (

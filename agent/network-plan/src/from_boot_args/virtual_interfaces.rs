@@ -19,7 +19,7 @@ pub(super) fn add_controller(
     let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));
     profiles.note(index, &argument.text);
     let interface = profiles.at(index);
-    // A second argument for a bond adds options to those of the first.
+    // A second `bond=` argument for the same bond adds its options to those of the first.
     let earlier = match &mut interface.kind {
         InterfaceKind::Bond { options } => std::mem::take(options),
         _ => BTreeMap::new(),
@@ -28,7 +28,8 @@ pub(super) fn add_controller(
         ControllerKind::Bond => InterfaceKind::Bond {
             options: options(earlier, argument, warnings),
         },
-        // Spanning tree blocks each port for 30 s, which would delay the boot.
+        // With the spanning tree protocol, a bridge forwards nothing from a new port for
+        // 30 s, which would delay the boot.
         ControllerKind::Bridge => InterfaceKind::Bridge { stp: Some(false) },
         ControllerKind::Team => InterfaceKind::Team {
             bond_mode: bond_mode(argument, warnings),
@@ -52,9 +53,9 @@ pub(super) fn add_controller(
     }
 }
 
-/// The mode of the bond that replaces a team. On the installed system, NetworkManager
-/// does not read the runner but leaves it to the team daemon, so any runner causes a
-/// warning.
+/// The mode of the bond that the ramdisk creates instead of a team. On the installed
+/// system, NetworkManager ignores the runner of the argument and leaves the choice to the
+/// team daemon, so any runner causes a warning.
 fn bond_mode(argument: &ControllerArgument, warnings: &mut Vec<String>) -> &'static str {
     let Some(runner) = &argument.runner else {
         return team_runner::DEFAULT;
@@ -101,8 +102,8 @@ pub(super) fn add_partition(profiles: &mut Profiles, argument: &PartitionArgumen
         p_key: Some(*key),
         mode: Some("datagram"),
     };
-    // The kernel's name of the partition. The argument may spell the name in another
-    // way.
+    // The kernel's name of the partition, with four hexadecimal digits. The argument may
+    // spell the name in another way.
     interface.matches.name = Some(format!("{parent}.{key:04x}"));
 }
 

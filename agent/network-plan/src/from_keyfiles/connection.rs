@@ -1,4 +1,5 @@
-//! Reads one file: the section `connection`, and from there all others.
+//! Reads one file: the section `connection`, which decides how to read the other
+//! sections.
 
 use landfall_boot_params::dracut_net::is_interface_name;
 
@@ -6,10 +7,11 @@ use super::keys::Keys;
 use super::{ip, kind, link};
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
 
+/// The values of `multi-connect` with which a profile applies to several NICs at once:
 /// NetworkManager's NM_CONNECTION_MULTI_CONNECT_MANUAL_MULTIPLE and
 /// NM_CONNECTION_MULTI_CONNECT_MULTIPLE.
 const MULTIPLE: &[&str] = &["2", "3"];
-/// The longest name of a profile that can be the name of a file.
+/// The longest name of a profile, in bytes, that can be the name of a file.
 const LONGEST_ID: usize = 200;
 /// The sections for addresses. A port has no addresses.
 const FAMILIES: [&str; 2] = ["ipv4", "ipv6"];
@@ -25,7 +27,9 @@ pub(super) struct Draft<'a> {
     pub(super) interface: Interface,
 }
 
-/// Reads a file. `None` if it is faulty, or if the ramdisk has no such interface.
+/// Reads a file. `None` in two cases: the file is empty or has no type (a fault), or the
+/// ramdisk has no such interface or cannot check which NICs the profile is for (a
+/// warning).
 pub(super) fn read(keys: Keys<'_>) -> Option<Draft<'_>> {
     if keys.is_empty() {
         let words = "expected the section [connection], found nothing";
@@ -105,8 +109,9 @@ fn type_of_sections(keys: &Keys) -> Option<&'static str> {
     }
 }
 
-/// True for a profile that identifies its devices by properties that the ramdisk cannot
-/// check. Without these properties it would apply to every NIC.
+/// Warns about a profile that identifies its NICs by properties that the ramdisk cannot
+/// check, and returns true. Without these properties the profile would apply to other
+/// NICs too.
 fn has_other_match(keys: &Keys, kind: &InterfaceKind) -> bool {
     let given = keys.all().get("match").into_iter().flatten();
     let mut given = given.filter(|(_, value)| !value.is_empty());
@@ -121,7 +126,8 @@ fn has_other_match(keys: &Keys, kind: &InterfaceKind) -> bool {
     true
 }
 
-/// The key with the NICs to exclude, if the profile is for any NIC and has such a key.
+/// The key with the list of NICs to exclude, if the profile is for any NIC and has such a
+/// key.
 fn denylist(keys: &Keys, kind: &InterfaceKind) -> Option<&'static str> {
     let is_any = *kind == InterfaceKind::Ethernet
         && keys.text("connection", "interface-name").is_none()
@@ -198,7 +204,8 @@ fn read_controller(keys: &Keys, interface: &mut Interface) {
         return;
     };
     interface.controller = keys.string("connection", key);
-    // Any other controller is part of the plan, which then gives its type.
+    // For any other controller, the writer takes the type from the controller's interface
+    // in the plan.
     interface.profile.port_type = match port_type(keys) {
         Some("ovs-port") => Some("ovs-port"),
         Some("ovs-bridge") => Some("ovs-bridge"),

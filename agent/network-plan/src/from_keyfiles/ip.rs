@@ -10,9 +10,10 @@ use super::route;
 use crate::ip_plan::client_id_bytes;
 use crate::plan::{InterfaceKind, IpPlan, Method};
 
-/// At most this many addresses are read: more than any host has on one link.
+/// The maximum number of addresses of a family; more are a fault. No host has as many on
+/// one link.
 const MOST_ADDRESSES: usize = 256;
-/// NetworkManager's number for a value that it chooses itself.
+/// The number with which a profile asks for NetworkManager's default.
 const DEFAULT: i64 = -1;
 
 /// Reads one family. Without its section NetworkManager configures the family
@@ -81,7 +82,7 @@ fn method(
     }
 }
 
-/// Reports a static method without an address and without a route, because NetworkManager
+/// Reports `method=manual` without an address and without a route, because NetworkManager
 /// rejects such a profile (`verify` in nm-setting-ip4-config.c, git of 2026-08).
 fn needs_address(keys: &Keys, section: &str) {
     let has = |names: &[&str]| !keys.numbered(section, names).is_empty();
@@ -92,7 +93,8 @@ fn needs_address(keys: &Keys, section: &str) {
     }
 }
 
-/// Reads `address1=192.0.2.10/24,192.0.2.1`: an address, and perhaps the gateway.
+/// Reads keys such as `address1=192.0.2.10/24,192.0.2.1`: an address and, optionally, the
+/// gateway.
 fn addresses(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
     let found = keys.numbered(section, &["address", "addresses"]);
     if found.len() > MOST_ADDRESSES {
@@ -124,8 +126,8 @@ fn addresses(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
     }
 }
 
-/// Reads the DNS servers. A server may have the name of its certificate after `#`,
-/// for DNS over TLS, which the ramdisk does not use.
+/// Reads the DNS servers. After `#`, a server may have the name in its certificate for
+/// DNS over TLS. The ramdisk does not use DNS over TLS.
 fn dns(keys: &Keys, section: &str, is_ipv4: bool) -> Vec<IpAddr> {
     let mut servers = Vec::new();
     for item in keys.list(section, "dns") {
@@ -227,8 +229,8 @@ fn apply_never_default(keys: &Keys, section: &str, plan: &mut IpPlan) {
     }
 }
 
-/// The client identifier. `None` means the ramdisk's default, which is made from the
-/// hardware address.
+/// The client identifier, in bytes. `None` means the ramdisk's default, which is made
+/// from the hardware address.
 fn client_id(keys: &Keys, section: &str, text: &str) -> Option<Vec<u8>> {
     match text {
         "mac" | "perm-mac" => None,
@@ -241,7 +243,8 @@ fn client_id(keys: &Keys, section: &str, text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Warns about values that the ramdisk applies differently.
+/// Warns if the ramdisk generates IPv6 addresses or the DUID in another way than the
+/// profile asks for.
 fn warn_of_differences(keys: &Keys, section: &str, is_ipv4: bool, plan: &IpPlan) {
     if is_ipv4 || plan.method == Method::Disabled {
         return;

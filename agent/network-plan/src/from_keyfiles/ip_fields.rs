@@ -1,4 +1,4 @@
-//! The values that addresses and routes have in common.
+//! Parses the values that keys for addresses and keys for routes have in common.
 
 use std::net::IpAddr;
 
@@ -19,10 +19,10 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Splits `192.0.2.10/24,192.0.2.1`. As in NetworkManager, `/`, `,` and `;` mean
-    /// the same, a separator may end the value, and a second field that is not a number
-    /// is the gateway and not the length (read_one_ip_address_or_route in
-    /// nm-keyfile.c). `None` if there are more fields.
+    /// Splits `192.0.2.10/24,192.0.2.1`. As in NetworkManager, `/`, `,` and `;` mean the
+    /// same, a separator may end the value, and a second field that is not a number is
+    /// the gateway and not the length (read_one_ip_address_or_route in nm-keyfile.c).
+    /// `None` if there are more fields than in [`Fields`].
     pub(super) fn split(text: &'a str) -> Option<Fields<'a>> {
         let separators = ['/', ',', ';'];
         let text = text.strip_suffix(separators).unwrap_or(text);
@@ -41,8 +41,9 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The address with its length. Without a length the default of NetworkManager
-    /// applies, with a warning.
+    /// The address with its prefix length. If the length is missing, adds a warning and
+    /// uses `default`, NetworkManager's default length. `None` if the address or the
+    /// length is invalid.
     pub(super) fn prefix(
         &self,
         keys: &Keys,
@@ -84,7 +85,8 @@ pub(super) fn address(
     address
 }
 
-/// The metric of the routes of the section that have no metric of their own.
+/// The metric of the section for routes without a metric of their own. `None` means the
+/// default.
 pub(super) fn route_metric(keys: &Keys, section: &str) -> Option<u32> {
     let metric = keys.number(section, "route-metric", DEFAULT_METRIC..=u32::MAX.into());
     metric.and_then(|metric| u32::try_from(metric).ok())

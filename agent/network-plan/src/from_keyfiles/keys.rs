@@ -65,7 +65,8 @@ impl<'a> Keys<'a> {
         Some(value).filter(|value| !value.is_empty())
     }
 
-    /// The first of these keys that has a value: NetworkManager renamed some of them.
+    /// The first of these keys that has a value. Most callers pass the new and the old
+    /// name of a key that NetworkManager has renamed.
     pub(super) fn first_of(&self, section: &str, keys: &[&'static str]) -> Option<&'static str> {
         let mut keys = keys.iter().copied();
         keys.find(|key| self.text(section, key).is_some())
@@ -80,7 +81,8 @@ impl<'a> Keys<'a> {
         value
     }
 
-    /// A number, in decimal or in hexadecimal digits after `0x`.
+    /// A number in decimal digits, or in hexadecimal digits after `0x`. A number outside
+    /// of the bounds is a fault.
     pub(super) fn number(
         &self,
         section: &str,
@@ -129,7 +131,7 @@ impl<'a> Keys<'a> {
     }
 
     /// The keys that consist of one of these names and a number, such as `address1`, in
-    /// the order of the numbers. A name without a number comes first.
+    /// the order of the numbers. A name without a number comes first. Skips empty values.
     pub(super) fn numbered(&self, section: &str, names: &[&str]) -> Vec<&str> {
         let Some(keys) = self.values.get(section) else {
             return Vec::new();

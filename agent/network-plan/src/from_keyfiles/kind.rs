@@ -21,7 +21,8 @@ const BALANCE_SLB: &str = "balance-slb";
 const PRIVATE: u16 = 1;
 const VEPA: u16 = 2;
 
-/// The kind of the interface; `None` if the ramdisk does not have this type.
+/// The kind of the interface. `None` if the ramdisk does not have an interface of this
+/// type.
 pub(super) fn read(given: &str, keys: &Keys) -> Option<InterfaceKind> {
     Some(match given {
         "802-3-ethernet" | "ethernet" => InterfaceKind::Ethernet,
@@ -85,8 +86,9 @@ fn vlan(keys: &Keys) -> InterfaceKind {
     }
 }
 
-/// Reads the options of a bond. Drops options that NetworkManager would ignore or reject,
-/// with a warning, as for kernel arguments.
+/// Reads the options of a bond. As for kernel arguments, drops with a warning options
+/// that the kernel does not have and options that cannot be combined with the others. An
+/// option with an invalid value is a fault.
 fn bond(keys: &Keys) -> InterfaceKind {
     let given = keys.all().get("bond");
     let mut options = BTreeMap::new();
@@ -112,8 +114,8 @@ fn bond(keys: &Keys) -> InterfaceKind {
     InterfaceKind::Bond { options }
 }
 
-/// The mode of the bond that the ramdisk makes instead of the team. The runner is in
-/// a key of its own, or in the JSON of `config`.
+/// The mode of the bond that the ramdisk creates instead of a team. The runner is in the
+/// key `runner`, or in the JSON of the key `config`.
 fn team_mode(keys: &Keys) -> &'static str {
     let of_config = || {
         let text = unescaped(keys.text("team", "config")?);
@@ -130,7 +132,7 @@ fn team_mode(keys: &Keys) -> &'static str {
     };
     let given = keys.string("team", "runner").map(|name| ("runner", name));
     let Some((key, runner)) = given.or_else(of_config) else {
-        // The default of NetworkManager and of teamd.
+        // NetworkManager and teamd use `roundrobin` by default.
         return team_runner::bond_mode("roundrobin").unwrap_or(team_runner::DEFAULT);
     };
     team_runner::bond_mode(&runner).unwrap_or_else(|| {
@@ -176,8 +178,8 @@ fn mac_vlan_mode(keys: &Keys) -> Option<MacVlanMode> {
     modes.into_iter().find(|mode| *mode as u32 == number)
 }
 
-/// nmstate writes no section for an IPVLAN, so the ramdisk cannot create the interface
-/// from such a file.
+/// A file from nmstate has no section `ipvlan`, so the parent of the IPVLAN is missing.
+/// The ramdisk then does not create the interface, and the reader warns about it.
 fn ip_vlan(keys: &Keys) -> InterfaceKind {
     let parent = keys.string("ipvlan", "parent");
     if parent.is_none() {

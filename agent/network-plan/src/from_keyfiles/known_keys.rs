@@ -1,11 +1,11 @@
-//! The keys of NetworkManager that the ramdisk does not need, or applies in its own way
+//! The keys of NetworkManager that are not completely a part of the plan
 //! (nm-settings-nmcli(5) of version 1.54). The reader reports a key that is in none of
 //! these lists, because it may be a typing error.
 
 use crate::bond_option::bond_value;
 
-/// Keys by section, except for the options of a bond. They include keys that the reader
-/// itself uses.
+/// Keys by section, except for the options of a bond. The lists include some keys that
+/// the reader itself uses.
 const KEYS: &[(&str, &[&str])] = &[
     ("connection", CONNECTION),
     ("ethernet", ETHERNET),
@@ -224,8 +224,8 @@ const TEAM: &[&str] = &[
     "runner-tx-hash",
 ];
 
-/// Keys that change the network and that the ramdisk does not apply: section, key, values
-/// without an effect, and what the ramdisk does instead.
+/// Keys that change the network and that the ramdisk does not apply: section, key, the
+/// values that need no warning, and what the ramdisk does instead.
 const DIFFERENT: &[(&str, &str, &[&str], &str)] = &[
     ("bridge", "vlan-filtering", OFF, ALL_VLANS),
     ("bridge-port", "vlans", &[], ALL_VLANS),
@@ -240,14 +240,14 @@ const DIFFERENT: &[(&str, &str, &[&str], &str)] = &[
     (
         "ipv4",
         "link-local",
-        // NetworkManager's default, auto and disabled.
+        // NetworkManager's default (0), `auto` (1) and `disabled` (2).
         &["0", "1", "2"],
         "the ramdisk has a link-local address only with method=link-local",
     ),
     (
         "ipv6",
         "ip6-privacy",
-        // NetworkManager's default, and disabled.
+        // NetworkManager's default (-1) and disabled (0).
         &["-1", "0"],
         "the ramdisk uses no temporary addresses",
     ),
@@ -259,11 +259,12 @@ const ANY_SERVER: &str = "the ramdisk accepts a lease of any DHCP server";
 const NO_DNS_OPTIONS: &str = "the ramdisk ignores these options";
 const NO_DNS_ROUTES: &str = "the ramdisk adds no routes to DNS servers";
 
-/// What the ramdisk does instead of applying this value; `None` if there is no
-/// difference.
+/// Says what the ramdisk does instead of applying this value. `None` if there is no
+/// difference to the installed system.
 pub(super) fn difference(section: &str, key: &str, value: &str) -> Option<&'static str> {
     if key == "dns-priority" && value.starts_with('-') {
-        // NetworkManager then ignores the servers of interfaces with a higher number.
+        // With a negative priority, NetworkManager ignores the DNS servers of all
+        // interfaces with a higher number.
         return Some("the ramdisk asks the DNS servers of all interfaces");
     }
     let mut all = DIFFERENT.iter();
@@ -272,7 +273,8 @@ pub(super) fn difference(section: &str, key: &str, value: &str) -> Option<&'stat
     found.map(|(.., words)| *words)
 }
 
-/// True for a key that NetworkManager has.
+/// True if the key is in the lists above or is an option of a bond. The lists lack the
+/// keys that the plan expresses completely.
 pub(super) fn is_known(section: &str, key: &str) -> bool {
     if section == "bond" {
         return bond_value(key).is_some();

@@ -15,7 +15,7 @@ pub(super) fn read(keys: &Keys, interface: &mut Interface) {
     };
     match &mut interface.kind {
         InterfaceKind::Ethernet => interface.matches.mac = mac,
-        // NetworkManager finds the NIC below by this address if there is no `parent`.
+        // If there is no `parent`, NetworkManager finds the parent NIC by this address.
         kind => match kind.parent_mut() {
             Some((None, parent_mac)) => *parent_mac = mac,
             _ if mac.is_some() => keys.warn("ethernet", "mac-address", "ignored"),

@@ -1,14 +1,16 @@
-//! Replaces bridges of Open vSwitch, which only the installed system has. In the
-//! ramdisk the uplink of a bridge gets the addresses of the bridge's interfaces, as for
+//! Replaces bridges of Open vSwitch, because the ramdisk has no Open vSwitch. In the
+//! ramdisk, the uplink of a bridge gets the addresses of the bridge's interfaces, as for
 //! NMState (`from_nmstate/ovs_profiles.rs`).
 
 use crate::findings::Findings;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, Method};
 
-/// Settings of a port of Open vSwitch that make it a bond.
+/// A port of Open vSwitch with one of these settings is a bond, even if it has one
+/// member.
 const BOND_KEYS: &[&str] = &["bond-mode", "lacp", "bond-updelay", "bond-downdelay"];
 
-/// The interfaces of the ramdisk, and those that only the installed system has.
+/// Splits the interfaces into those of the ramdisk and those that only the installed
+/// system has.
 pub(super) fn split(all: Vec<Interface>, findings: &Findings) -> (Vec<Interface>, Vec<Interface>) {
     let mut ramdisk = Vec::new();
     let mut installed = Vec::new();
@@ -41,7 +43,8 @@ fn name_of(interface: &Interface) -> String {
     interface.matches.name.clone().unwrap_or_default()
 }
 
-/// A port of Open vSwitch as the ramdisk has it: an interface without addresses.
+/// Returns a port of Open vSwitch as it is in the ramdisk: an interface without
+/// controller and without addresses.
 fn without_bridge(interface: &Interface) -> Interface {
     let mut interface = interface.clone();
     interface.controller = None;
@@ -100,8 +103,9 @@ fn in_ramdisk(
     }
 }
 
-/// Index of the interface that connects the bridge with the external network. A bond of
-/// Open vSwitch becomes a bond of the kernel.
+/// Returns the index in `ramdisk` of the interface that connects the bridge with the
+/// external network. `None` if no file describes it. A bond of Open vSwitch becomes a
+/// bond of the kernel.
 fn uplink(
     port: &Interface,
     installed: &[Interface],
@@ -145,8 +149,9 @@ fn uplink(
     Some(ramdisk.len() - 1)
 }
 
-/// Gives the uplink the addresses of these interfaces. Interfaces with a VLAN tag
-/// become VLANs on the uplink. The ramdisk can have only one of the other interfaces.
+/// Gives the uplink the addresses of these pairs of port and interface. An interface
+/// whose port has a VLAN tag becomes a VLAN on the uplink. Of the interfaces without a
+/// tag, only the first one's addresses are used; the others cause a warning.
 fn give_addresses(
     bridge: &str,
     inside: &[(&Interface, &Interface)],

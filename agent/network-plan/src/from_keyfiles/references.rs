@@ -1,5 +1,5 @@
-//! Finds the controller of a profile and the interface below it. A profile refers to
-//! them by the name of an interface, or by the UUID or the name of another profile.
+//! Finds the controller and the parent interface of a profile. A profile refers to them
+//! by the name of an interface, or by the UUID or the name of another profile.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::connection::Draft;
 use crate::findings::Findings;
 use crate::plan::InterfaceKind;
 
-/// A profile as others refer to it.
+/// The values by which other profiles can refer to a profile, and its kind.
 struct Known {
     id: Option<String>,
     uuid: Option<String>,
@@ -55,8 +55,9 @@ impl Known {
         is_it(&self.uuid) || is_it(&self.id)
     }
 
-    /// True if an interface can be a port of this one. Open vSwitch gives the same
-    /// name to a bridge and to its parts.
+    /// True if this interface can be the controller of a port. `port_type` is the type of
+    /// the controller if that belongs to Open vSwitch, which gives the same name to a
+    /// bridge and to its parts; otherwise `None`.
     fn is_controller(&self, port_type: Option<&str>) -> bool {
         match &self.kind {
             InterfaceKind::OpenVswitch { profile_type } => Some(*profile_type) == port_type,
@@ -69,8 +70,9 @@ impl Known {
     }
 }
 
-/// Reports two profiles for one interface. For a virtual interface they contradict each
-/// other; for a NIC, NetworkManager chooses one of them.
+/// Reports two profiles for one interface. For a virtual interface this is a fault,
+/// because the profiles contradict each other. For a NIC it is a warning, because
+/// NetworkManager chooses one of them.
 fn check_names(drafts: &[Draft], findings: &Findings) {
     let mut files: BTreeMap<&str, (&str, bool, i32)> = BTreeMap::new();
     for draft in drafts {
@@ -174,8 +176,8 @@ fn find_parent(draft: &mut Draft, known: &[Known]) {
     }
 }
 
-/// Reports interfaces that depend on themselves, because the rest of this crate expects
-/// no circles.
+/// Reports interfaces that depend on themselves through their parents, because the rest
+/// of this crate expects no such cycle.
 fn check_circles(drafts: &mut [Draft]) {
     let below: BTreeMap<String, String> = drafts
         .iter_mut()
@@ -193,8 +195,8 @@ fn check_circles(drafts: &mut [Draft]) {
             continue;
         };
         let mut at = parent.as_ref();
-        // After as many steps as there are interfaces, one of them has been visited
-        // twice: they form a circle.
+        // After as many steps as there are interfaces with a parent, the loop has visited
+        // one of them twice: they form a cycle.
         let mut steps = below.len();
         while let Some(found) = at.filter(|found| **found != name && steps > 0) {
             at = below.get(found);

@@ -1,5 +1,5 @@
-//! Keeps the values of a file that are not a part of the plan, for the installed
-//! system, and reports those that are unknown.
+//! Keeps, for the installed system, the values of a file that are not a part of the plan.
+//! Reports unknown keys.
 
 use super::connection::Draft;
 use super::keys::{as_flag, shown};
@@ -43,7 +43,7 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 /// Adds to the interface the settings of its file that the writer would not write from
-/// the plan alone. `plan` has all interfaces.
+/// the plan alone. `plan` contains all interfaces.
 pub(super) fn keep(draft: &mut Draft, plan: &NetworkPlan) {
     identify(draft);
     let id = keyfile::id(&draft.interface);
@@ -91,7 +91,8 @@ pub(super) fn keep(draft: &mut Draft, plan: &NetworkPlan) {
             }
         }
     }
-    // The writer adds a duplex to a speed, unless the duplex is set to an empty value.
+    // If there is a speed, the writer adds a duplex mode, unless the settings have an
+    // empty one. The file has none, so the written file must not have one either.
     let has_speed = interface.ethtool.is_some_and(|link| link.speed.is_some());
     if has_speed && keys.text("ethernet", "duplex").is_none() {
         let settings = interface.profile.settings.entry("ethernet").or_default();
@@ -99,8 +100,8 @@ pub(super) fn keep(draft: &mut Draft, plan: &NetworkPlan) {
     }
 }
 
-/// Keeps the profile's name only if the writer would use another name. Stores the label and
-/// the UUID type with which the writer makes the UUID of the file, if it can make this UUID.
+/// Keeps the profile's name only if the writer would use another name. If the writer can
+/// make the UUID of the file, stores the label and the UUID type with which it does so.
 fn identify(draft: &mut Draft) {
     let interface = &mut draft.interface;
     let given = interface.profile.id.take();
@@ -128,8 +129,9 @@ fn is_in_plan(section: &str, key: &str, interface: &Interface) -> bool {
         return true;
     }
     match section {
-        // The kernel's options. The file for NetworkManager keeps an option that the reader
-        // has dropped, if NetworkManager knows it.
+        // Options in the plan are written from the plan. An option that the reader has
+        // dropped stays in the settings for the installed system, if NetworkManager knows
+        // it.
         "bond" => match &interface.kind {
             InterfaceKind::Bond { options } => {
                 options.contains_key(key) || bond_value(key).is_none()

@@ -83,7 +83,8 @@ fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<Route> {
         options: Vec::new(),
     };
     read_options(keys, section, &format!("{key}_options"), &mut route);
-    // If a route has a table and no metric, the writer writes the kernel's metric.
+    // If a route has a table and no metric, the writer writes the kernel's default
+    // metric. Removing this metric restores the original plan.
     let kernel_metric = if is_ipv4 { 0 } else { KERNEL_METRIC_IPV6 };
     if route.table.is_some() && route.metric == Some(kernel_metric) {
         route.metric = None;
@@ -96,7 +97,8 @@ fn read_options(keys: &Keys, section: &str, key: &str, route: &mut Route) {
     let Some(text) = keys.text(section, key) else {
         return;
     };
-    // The agent finds out itself whether a next hop is on the link.
+    // These options cause no warning. The agent applies `table` and `type`, and it
+    // determines itself whether a next hop is on the link.
     let applied = ["onlink", "table", "type"];
     for word in text
         .split(',')

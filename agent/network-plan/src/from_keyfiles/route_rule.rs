@@ -31,8 +31,8 @@ pub(super) fn read_all(draft: &Draft) -> Vec<RouteRule> {
     rules
 }
 
-/// Reads one rule. A rule with a condition that the ramdisk does not have becomes a
-/// warning: without the condition it would apply to other packets.
+/// Reads one rule. A rule with a condition that the ramdisk does not support is ignored
+/// with a warning, because without the condition it would apply to other packets.
 fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<RouteRule> {
     let text = keys.string(section, key)?;
     let mut rule = RouteRule {
@@ -98,8 +98,8 @@ fn set<T>(value: Option<T>, place: &mut T) -> bool {
     is_valid
 }
 
-/// A network. The inner `None` is the network of all addresses, which needs no
-/// condition.
+/// Parses a network. The outer `None` means that the text is invalid. The inner `None`
+/// stands for all addresses, which needs no condition in the rule.
 fn network(text: &str, is_ipv4: bool) -> Option<Option<IpPrefix>> {
     if text == "all" || text == "default" {
         return Some(None);
@@ -127,7 +127,8 @@ fn action(text: &str) -> Option<RuleAction> {
     })
 }
 
-/// A mark and its mask, each in decimal or hexadecimal digits.
+/// Parses `MARK` or `MARK/MASK`, each number in decimal digits or in hexadecimal digits
+/// after `0x`.
 fn mark(text: &str) -> Option<(u32, Option<u32>)> {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),

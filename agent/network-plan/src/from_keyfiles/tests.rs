@@ -31,8 +31,8 @@ fn keyfiles_in(folder: &Path) -> Vec<Keyfile> {
     paths.into_iter().map(keyfile).collect()
 }
 
-/// The lines of a plan's description that the plan of the keyfiles lacks (`-`) or has
-/// in addition (`+`).
+/// The lines of the debug output and the rules of `expected` that `found` lacks (`-`) or
+/// has in addition (`+`).
 fn differences(expected: &NetworkPlan, found: &NetworkPlan) -> Vec<String> {
     let lines = |plan: &NetworkPlan| -> Vec<String> {
         let mut plan = comparable(plan);
@@ -134,7 +134,7 @@ fn without_redundant(interface: &mut Interface, text: impl Fn(&Interface) -> Str
     }
 }
 
-/// The rows of `differences.txt` for one document.
+/// The rows that one NMState document needs in `differences.txt`.
 fn rows_of(case: &str, document: &str) -> Vec<String> {
     let Ok(plan) = NetworkPlan::from_nmstate(document) else {
         return Vec::new();
@@ -186,7 +186,8 @@ fn plans_come_back() {
     assert!(cases.len() > 280, "{}", cases.len());
 }
 
-/// Files that NetworkManager's own programs have written (`README.md`).
+/// Files that NetworkManager's own programs have written
+/// (`test_data/keyfiles/README.md`).
 #[test]
 fn files_of_networkmanager() {
     for folder in ["nmcli", "initrd_generator"] {
@@ -366,8 +367,8 @@ fn settings_that_the_ramdisk_ignores_are_named() {
     }
 }
 
-/// What NetworkManager does with `gateway`, `route-metric`, `route-table` and
-/// `never-default` of one family.
+/// The plan applies `gateway`, `route-metric`, `route-table` and `never-default` of a
+/// family as NetworkManager does.
 #[test]
 fn static_routes_have_the_metric_and_table_of_their_family() {
     const STATIC: &str = "method=manual\naddress1=192.0.2.10/24\ngateway=192.0.2.1\n";
@@ -413,8 +414,9 @@ fn a_gateway_that_never_default_switches_off_is_named() {
     );
 }
 
-/// Forms that NetworkManager reads (read_one_ip_address_or_route in nm-keyfile.c,
-/// _normalize_connection_type in nm-connection.c), a line of the plan, and the warnings.
+/// Each row has a form that NetworkManager reads (read_one_ip_address_or_route in
+/// nm-keyfile.c, _normalize_connection_type in nm-connection.c), a line of the plan's
+/// description, and the warnings.
 #[test]
 fn unusual_forms_are_read_as_networkmanager_reads_them() {
     let no_length = |key: &str, length: u8| {
@@ -499,9 +501,9 @@ fn unusual_forms_are_read_as_networkmanager_reads_them() {
     }
 }
 
-/// The name and the priority of each profile for eth0, and the number of the profile
-/// that NetworkManager would use first. This number is the last byte of the profile's
-/// address.
+/// Each row has the interface name (empty: any NIC) and the priority of each profile, and
+/// the number of the profile that NetworkManager would use first for eth0. The number of
+/// a profile is the last byte of its address.
 #[test]
 fn the_profile_with_the_highest_priority_comes_first() {
     for (profiles, expected) in [
@@ -530,7 +532,7 @@ fn the_profile_with_the_highest_priority_comes_first() {
             format!("192.0.2.{expected}/24"),
             "{profiles:?}"
         );
-        // No file is written for a profile that fits any NIC.
+        // The writer writes no file for a profile that matches any NIC.
         let priorities = |plan: &NetworkPlan| -> Vec<i32> {
             let named = { plan.interfaces.iter() }.filter(|i| i.matches.name.is_some());
             let mut found: Vec<i32> = named.map(|interface| interface.priority).collect();
@@ -775,7 +777,8 @@ fn names_of_newer_and_older_versions() {
     }
 }
 
-/// NetworkManager names such a VLAN after its NIC, which is known only at boot.
+/// NetworkManager names a VLAN without a name after its NIC. Here the profile gives only
+/// the address of the NIC, so the name is known only at boot.
 #[test]
 fn a_vlan_on_a_nic_by_address() {
     let text = "[connection]\nid=lan.7\ntype=vlan\n[vlan]\nid=7\n\

@@ -129,7 +129,8 @@ impl<'a> Fields<'a> {
         self.get(key).and_then(as_text)
     }
 
-    /// A whole number within the bounds, or its digits as text.
+    /// A whole number within the bounds, also if it is written as text. Anything else
+    /// causes a warning.
     pub(super) fn number(&self, key: &str, bounds: std::ops::RangeInclusive<u32>) -> Option<u32> {
         let value = self.get(key)?;
         let number = match value {

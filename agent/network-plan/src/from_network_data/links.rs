@@ -225,8 +225,8 @@ fn ports(entry: &Fields) -> Vec<String> {
     }
 }
 
-/// Reads the options of a bond, such as `bond_miimon`. After the prefix, the keys
-/// have the kernel's names.
+/// Reads the options of a bond. The name of a key is `bond_` and the kernel's name of the
+/// option, such as `bond_miimon`.
 fn options(entry: &Fields) -> BTreeMap<String, String> {
     let mut options = BTreeMap::new();
     for key in entry.keys() {
@@ -273,8 +273,8 @@ fn mode(entry: &Fields) -> String {
     })
 }
 
-/// Reads a VLAN. Returns false if its parent is not known yet, so that the caller
-/// tries again.
+/// Reads a VLAN. Returns false if its parent is not known yet, so that the caller tries
+/// again, and true if the VLAN has been added or has a fault.
 fn vlan(entry: &Fields, links: &mut Vec<Link>) -> bool {
     let Some(id) = entry.quiet_text("id") else {
         return true;

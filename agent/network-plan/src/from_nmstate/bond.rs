@@ -51,10 +51,10 @@ const LACP: &str = "802.3ad";
 const WITH_PRIMARY: &[&str] = &["active-backup", "balance-tlb", "balance-alb"];
 /// Modes that cannot monitor their ports by ARP.
 const WITHOUT_ARP: &[&str] = &[LACP, "balance-tlb", "balance-alb"];
-/// The kernel's default, which nmstate does not write.
+/// The kernel's default of `arp_missed_max`. nmstate does not write this value.
 const DEFAULT_ARP_MISSED_MAX: &str = "2";
 
-/// Reads the bond. Returns the keys of an interface that belong to this type.
+/// Reads the bond. Returns the keys that only an interface of this type may have.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let own = &["link-aggregation", "bond"];
     let key = if interface.has("bond") {
@@ -86,7 +86,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
     own
 }
 
-/// True if the bond takes the address of its active port: nmstate then ignores an
+/// True if the bond takes the MAC address of its active port. nmstate then ignores a MAC
 /// address in the document.
 pub(super) fn has_mac_of_port(described: &Described) -> bool {
     match &described.interface.kind {
@@ -307,7 +307,7 @@ fn read_ports(fields: &Fields) -> Option<Vec<Port>> {
     Some(configs.clone())
 }
 
-/// Reports queues that two ports of a bond share, which the kernel rejects.
+/// Reports ports of a bond that have the same queue id, which the kernel rejects.
 fn check_queues(ports: &Option<Vec<Port>>, findings: &Findings) {
     let mut taken = Vec::new();
     for port in ports.iter().flatten() {

@@ -57,7 +57,8 @@ impl Interfaces {
 }
 
 impl Described {
-    /// The profile of an interface that is a port of an Open vSwitch bridge.
+    /// The installed system's profile of an interface that belongs to an Open vSwitch
+    /// bridge.
     fn installed_port(&self) -> Interface {
         let mut interface = self.interface.clone();
         if let Some(port) = &self.ovs_port {
@@ -75,9 +76,9 @@ impl Described {
         interface
     }
 
-    /// The interface of the ramdisk. The installed system has it too, unless it is a
-    /// port of Open vSwitch. A port loses its addresses, unless its controller is a
-    /// VRF.
+    /// The interface of the ramdisk. The installed system gets the same profile, unless
+    /// the interface is a port of Open vSwitch. A port loses its addresses, unless its
+    /// controller is a VRF.
     fn into_interface(self, vrfs: &[(String, u32)]) -> Interface {
         let mut interface = self.interface;
         let (mut ipv4, mut ipv6) = (self.ipv4, self.ipv6);

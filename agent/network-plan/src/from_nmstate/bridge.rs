@@ -58,7 +58,7 @@ const MOST: i64 = u32::MAX as i64;
 const FIRST_VLAN: u32 = 1;
 const LAST_VLAN: u32 = 4094;
 
-/// Reads the bridge. Returns the keys of an interface that belong to this type.
+/// Reads the bridge. Returns the keys that only an interface of this type may have.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let mut stp = None;
     if let Some(fields) = interface.child("bridge", KEYS) {

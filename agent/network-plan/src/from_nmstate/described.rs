@@ -21,19 +21,19 @@ pub(super) enum State {
 /// One entry of the list.
 pub(super) struct Described {
     pub(super) path: String,
-    /// The name that the rest of the document uses.
+    /// The name by which the rest of the document refers to the entry.
     pub(super) name: String,
     pub(super) other_names: Vec<String>,
     pub(super) state: State,
-    /// True if the NIC is identified by its address, and the name is only a label.
+    /// True if the NIC is identified by its MAC address, and the name is only a label.
     pub(super) by_mac: bool,
-    /// The address that `copy-mac-from` of another interface copies.
+    /// The MAC address that `copy-mac-from` of another interface copies.
     pub(super) mac: Option<MacAddr>,
     pub(super) copy_mac_from: Option<String>,
     pub(super) controller: Option<String>,
     /// `None` if the entry lists no ports.
     pub(super) ports: Option<Vec<Port>>,
-    /// The name of the interface below, and the path of the key that contains the name.
+    /// The name of the parent interface, and the path of the key that contains the name.
     pub(super) parent: Option<String>,
     pub(super) parent_path: String,
     /// The port of an Open vSwitch bridge that contains the interface.
@@ -67,7 +67,7 @@ pub(super) struct Port {
     pub(super) settings: Settings,
     /// The queue id of a bond's port.
     pub(super) queue: Option<u32>,
-    /// True if a bridge filters the VLANs of this port.
+    /// True if the bridge filters the VLANs of this port.
     pub(super) has_vlans: bool,
 }
 
@@ -92,8 +92,9 @@ impl Port {
 }
 
 impl Interfaces {
-    /// Index of the interface with this name. If there is none: of the interface that
-    /// has this name as an alternative name or as the name of its profile.
+    /// Index of the interface that is up and whose device has this name. If there is
+    /// none: of the interface that has this name as an alternative name or as the name of
+    /// its profile.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         let by_name = |d: &Described| d.name == name && d.is_named();
         let by_other =
@@ -113,8 +114,8 @@ impl Interfaces {
         self.list.iter().position(|d| d.name == name)
     }
 
-    /// Index of the entry of a port. A port that the document does not describe is a
-    /// NIC.
+    /// Index of the entry of a port. If the document does not describe the port, adds a
+    /// NIC with its name.
     pub(super) fn port(&mut self, name: &str, path: &str, findings: &Findings) -> usize {
         self.position(name).unwrap_or_else(|| {
             if !is_interface_name(name) {
@@ -190,7 +191,7 @@ impl Described {
         }
     }
 
-    /// Reads the name of the interface below this one.
+    /// Reads the name of the parent interface.
     pub(super) fn read_parent(&mut self, fields: &Fields) {
         self.parent = fields.text("base-iface").map(str::to_owned);
         self.parent_path = fields.at("base-iface");

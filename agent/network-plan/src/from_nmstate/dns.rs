@@ -167,8 +167,9 @@ fn has_ip(described: &Described) -> bool {
     described.interface.controller.is_none()
 }
 
-/// The first interface that gets no name servers from the network. If there is none, the
-/// first interface with an address.
+/// Index of the first interface with this family configured that gets no name servers
+/// from the network. If there is none, index of the first interface that is up and has
+/// this family configured. Ports do not count.
 fn suitable(all: &Interfaces, is_ipv4: bool) -> Option<usize> {
     let prefers = |d: &Described| {
         d.state != State::Absent && has_ip(d) && d.family(is_ipv4).prefers_given_dns()
@@ -179,7 +180,8 @@ fn suitable(all: &Interfaces, is_ipv4: bool) -> Option<usize> {
 }
 
 /// The family that keeps the search domains if there are no servers: the first family
-/// that gets its addresses from the network, or else the first family with an address.
+/// that gets its addresses from the network, or else the first family with a static
+/// address.
 fn suitable_for_domains(all: &mut Interfaces) -> Option<&mut Family> {
     let mut found = None;
     for needs_automatic in [true, false] {

@@ -7,7 +7,7 @@ use crate::plan::Ethtool;
 
 const KEYS: &[&str] = &["auto-negotiation", "speed", "duplex", "sr-iov"];
 
-/// Reads `ethernet`. Returns the keys of an interface that belong to this type.
+/// Reads `ethernet`. Returns the keys that only an interface of this type may have.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let Some(fields) = interface.child("ethernet", KEYS) else {
         return &["ethernet", "veth"];
@@ -25,8 +25,8 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         speed: speed.filter(|_| forced),
     });
     if forced && (speed.is_some() || duplex.is_some()) {
-        // The writer skips an empty value: nmstate writes a duplex only if the document has
-        // one.
+        // With an empty value the writer writes no duplex mode. nmstate writes one only
+        // if the document has one.
         described.set("ethernet", "duplex", duplex.unwrap_or(""));
         if duplex == Some("half") {
             fields.warn("duplex", "the ramdisk uses full duplex");

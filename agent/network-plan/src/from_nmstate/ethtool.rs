@@ -1,4 +1,4 @@
-//! Reads `ethtool` of an interface, which only the installed system applies.
+//! Reads `ethtool` of an interface. Only the installed system applies these settings.
 
 use super::described::Described;
 use super::fields::Fields;
@@ -155,7 +155,8 @@ fn features(fields: &Fields, described: &mut Described) {
     }
 }
 
-/// Reads the forward error correction, as the bits of NMSettingEthtool.
+/// Reads the forward error correction. The numbers are the flags of `fec-mode` in
+/// NetworkManager (NMSettingEthtool).
 fn fec(ethtool: &Fields, described: &mut Described) {
     let Some(fields) = ethtool.child("fec", &["auto", "mode"]) else {
         return;

@@ -10,8 +10,8 @@ use super::refused;
 use super::yaml::Yaml;
 pub(super) use crate::findings::Findings;
 
-/// The number of bytes of an unknown key that are compared with the known keys.
-/// No known key is longer.
+/// The number of characters of an unknown key that are compared with the known keys. No
+/// known key is longer.
 const LONGEST_KEY: usize = 64;
 
 /// A mapping and its path, such as `interfaces[2].ipv4`.
@@ -183,8 +183,8 @@ impl<'a> Fields<'a> {
         self.line(|| self.at(key), self.get(key)?)
     }
 
-    /// Calls `path` only for a fault, because building every path takes a tenth of the
-    /// time for 10,000 documents.
+    /// Returns a text of one line. Calls `path` only for a fault, because building every
+    /// path takes a tenth of the time for 10,000 documents.
     fn line(&self, path: impl FnOnce() -> String, value: &'a Yaml) -> Option<&'a str> {
         match value {
             Yaml::Text(text) if !text.contains(char::is_control) => Some(text),
@@ -241,7 +241,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number within the bounds, or its digits as text.
+    /// A whole number within the bounds, also if it is written as text. Anything else is
+    /// a fault.
     pub(super) fn number(&self, key: &str, bounds: RangeInclusive<i64>) -> Option<i64> {
         let value = self.present(key)?;
         let found = match value {

@@ -5,10 +5,10 @@ use super::fields::Fields;
 use crate::plan::InterfaceKind;
 
 const KEYS: &[&str] = &["mode", "base-iface", "pkey"];
-/// nmstate's key for the port itself, which is no partition.
+/// The partition key by which nmstate denotes the port itself instead of a partition.
 const NO_PARTITION: u32 = 0xffff;
 
-/// Reads the settings. Returns the keys of an interface that belong to this type.
+/// Reads the settings. Returns the keys that only an interface of this type may have.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let mut parent = None;
     let mut p_key = None;

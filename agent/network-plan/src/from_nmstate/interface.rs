@@ -13,7 +13,7 @@ use super::{
 };
 use crate::plan::{InterfaceKind, InterfaceMatch};
 
-/// At most this many interfaces are read: more than any chassis has.
+/// The maximum number of interfaces; more are a fault. No chassis has as many.
 const MOST_INTERFACES: usize = 1024;
 /// The kernel's smallest MTU for IPv6 (IPV6_MIN_MTU).
 const LEAST_MTU_IPV6: u32 = 1280;
@@ -50,7 +50,7 @@ const TYPES: &str = "ethernet, vlan, bond, linux-bridge, vrf, mac-vlan, mac-vtap
 
 /// Reads the list. The bridges of Open vSwitch are returned separately, because an
 /// interface may have the same name as a bridge. If two entries describe one interface,
-/// the second one takes effect, as in nmstate.
+/// the later one takes effect, as in nmstate.
 pub(super) fn read_all(top: &Fields) -> (Interfaces, Vec<OvsBridge>) {
     let mut all = Interfaces::default();
     let mut bridges = Vec::new();
@@ -113,7 +113,8 @@ fn read(fields: &Fields) -> Option<Described> {
     described.interface.down = state == State::Down;
     let kind = fields.text("type").unwrap_or("ethernet");
     if matches!(state, State::Absent | State::Ignore) {
-        // The entry gets no profile, so the rest of it needs no check.
+        // The entry gets no profile, so the rest of it needs no check. The code that
+        // looks for parents only has to know whether the entry is a NIC.
         if kind != "ethernet" {
             described.interface.kind = InterfaceKind::Bridge { stp: None };
         }

@@ -10,7 +10,8 @@ use super::yaml::Yaml;
 use crate::ip_plan::client_id_bytes;
 use crate::plan::Method;
 
-/// At most this many addresses are read: more than any host has on one link.
+/// The maximum number of addresses of a family; more are a fault. No host has as many on
+/// one link.
 const MOST_ADDRESSES: usize = 256;
 /// nmstate's value for a metric that it does not set.
 const DEFAULT_METRIC: i64 = -1;
@@ -138,8 +139,8 @@ fn addresses(fields: &Fields, is_ipv4: bool) -> Vec<IpPrefix> {
     addresses
 }
 
-/// The reason to leave out an address. A state that was read from a running system also
-/// contains addresses that the operator did not configure.
+/// The reason to leave out an address. A document that was read from a running system
+/// also contains addresses that the operator did not configure.
 fn not_of_an_operator(item: &Fields, address: IpAddr) -> Option<&'static str> {
     for key in ["preferred-life-time", "preferred-left", "preferred-lft"] {
         let _ = item.text(key);

@@ -9,7 +9,7 @@ const KEYS: &[&str] = &["base-iface", "mode", "private", "vepa"];
 const PRIVATE: u16 = 1;
 const VEPA: u16 = 2;
 
-/// Reads the settings. Returns the keys of an interface that belong to this type.
+/// Reads the settings. Returns the keys that only an interface of this type may have.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let mut mode = None;
     let mut flags = 0;

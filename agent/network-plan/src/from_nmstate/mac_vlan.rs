@@ -14,7 +14,7 @@ const MODES: &[(&str, MacVlanMode)] = &[
     ("unknown", MacVlanMode::Unknown),
 ];
 
-/// Reads the settings. Returns the keys of an interface that belong to this type.
+/// Reads the settings. Returns the keys that only an interface of this type may have.
 pub(super) fn read(
     tap: bool,
     interface: &Fields,

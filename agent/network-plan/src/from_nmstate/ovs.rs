@@ -37,7 +37,7 @@ const BOND_KEYS: &[&str] = &[
 ];
 const VLAN_KEYS: &[&str] = &["enable-native", "mode", "tag", "trunk-tags"];
 
-/// A bridge. An interface often has the same name.
+/// A bridge of Open vSwitch. An interface often has the same name.
 pub(super) struct OvsBridge {
     pub(super) path: String,
     pub(super) name: String,
@@ -48,7 +48,7 @@ pub(super) struct OvsBridge {
     pub(super) ports: Vec<OvsPort>,
 }
 
-/// One port of a bridge: a single interface, or several as a bond.
+/// One port of a bridge: a single interface, or a bond of several interfaces.
 pub(super) struct OvsPort {
     pub(super) path: String,
     pub(super) name: String,
@@ -62,7 +62,7 @@ pub(super) struct OvsPort {
     pub(super) bond: Option<(&'static str, Vec<(String, String)>)>,
 }
 
-/// Reads a bridge. Returns `None` if it is absent or ignored.
+/// Reads a bridge. Returns `None` if it is absent or ignored, or has no name.
 pub(super) fn read_bridge(fields: &Fields, keys: &[&str], state: State) -> Option<OvsBridge> {
     fields.expect_keys(&[keys, &["bridge"]]);
     let name = fields.text("name")?;
@@ -211,7 +211,7 @@ fn read_vlan(fields: &Fields, port: &mut OvsPort) {
     }
 }
 
-/// Reads the keys that only this type has, and returns them.
+/// Reads the keys that only an ovs-interface may have, and returns these keys.
 pub(super) fn read_interface(
     fields: &Fields,
     described: &mut Described,

@@ -143,15 +143,17 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
     };
     match uplink(port, all) {
         Ok(uplink) => give_addresses(bridge, &with_addresses, uplink, all, findings),
-        // Only the uplink can be missing from the document's interfaces.
+        // `connect` has added an entry for every other interface of the bridge, so only
+        // an ignored interface can be missing.
         Err(name) => warn(format!(
             "{name} has `state: ignore`: the ramdisk configures no address of this bridge"
         )),
     }
 }
 
-/// Gives the uplink the addresses of these interfaces. Interfaces with a VLAN tag
-/// become VLANs on the uplink. The ramdisk can have only one of the other interfaces.
+/// Gives the uplink the addresses of the interfaces at these indexes. An interface with a
+/// VLAN tag becomes a VLAN on the uplink. Of the interfaces without a tag, only the first
+/// one's addresses are used; the others cause a warning.
 fn give_addresses(
     bridge: &OvsBridge,
     with_addresses: &[usize],

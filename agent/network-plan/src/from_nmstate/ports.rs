@@ -1,5 +1,5 @@
 //! Resolves the names by which interfaces refer to others: ports and controllers, VLANs
-//! and the interfaces below them, and the sources of copied MAC addresses.
+//! and their parents, and the sources of copied MAC addresses.
 
 use landfall_boot_params::ClonedMac;
 
@@ -113,8 +113,9 @@ fn attach(
             described.interface.port_number = number;
         }
     }
-    // nmstate finds these ports by the interface-name of their profile. A NIC that
-    // is identified by its hardware address has no such name.
+    // nmstate finds the ports of a bond or bridge by the interface-name of their profile.
+    // A NIC that is identified by its MAC address has no such name, so it gets no port
+    // settings.
     if let Some(section) = port.section.filter(|_| !described.by_mac) {
         let settings = &mut described.interface.profile.settings;
         settings.insert(section, port.settings);
@@ -152,7 +153,7 @@ fn copy_macs(all: &mut Interfaces, findings: &Findings) {
     }
 }
 
-/// Finds the interface below each VLAN, MAC-VLAN and IPVLAN.
+/// Finds the parent interface of each VLAN, MAC-VLAN and IPVLAN.
 fn parents(all: &mut Interfaces, findings: &Findings) {
     for index in 0..all.list.len() {
         let path = all.list[index].parent_path.clone();
@@ -184,8 +185,8 @@ fn parents(all: &mut Interfaces, findings: &Findings) {
 
 fn has_circle(all: &Interfaces, start: usize) -> bool {
     let mut at = start;
-    // After as many steps as there are interfaces, one interface has occurred twice, so
-    // the interfaces form a circle.
+    // After as many steps as there are interfaces, the loop has visited one of them
+    // twice, so the interfaces form a cycle.
     for _ in 0..all.list.len() {
         let parent = all.list[at].parent.as_deref();
         let Some(next) = parent.and_then(|name| all.position(name)) else {

@@ -8,9 +8,9 @@ use super::loopback;
 use super::routes::{MAIN_TABLE, network};
 use crate::route_rule::{RouteRule, RuleAction};
 
-/// At most this many rules are read: more than any host needs.
+/// The maximum number of rules; more are a fault. No host needs as many.
 const MOST_RULES: usize = 1024;
-/// nmstate's first priority for a rule without one.
+/// The priority that nmstate gives to the first rule without a priority.
 const FIRST_PRIORITY: u32 = 30_000;
 
 const KEYS: &[&str] = &[
@@ -126,8 +126,8 @@ fn read_one(fields: &Fields) -> Option<Wanted> {
     Some(wanted)
 }
 
-/// Gives each rule a priority, as nmstate does: the rule's own priority, otherwise that
-/// of an equal rule, otherwise the next number.
+/// Gives each rule a priority, as nmstate does: the rule's own priority, otherwise the
+/// priority of an equal rule, otherwise the next number above all priorities.
 fn with_priorities(wanted: Vec<Wanted>) -> Vec<(Wanted, u32)> {
     let mut distinct: Vec<Wanted> = Vec::new();
     for rule in &wanted {

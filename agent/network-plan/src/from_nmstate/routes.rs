@@ -262,8 +262,8 @@ fn kind_word(kind: RouteKind) -> Option<&'static str> {
     }
 }
 
-/// The routing table of a VRF. If the route also gives a table, the two must be
-/// equal.
+/// The routing table of a VRF. If the route also gives a table, the two must be equal.
+/// `None`, after a fault, if there is no such VRF.
 fn table_of_vrf(name: &str, given: Option<u32>, fields: &Fields, all: &Interfaces) -> Option<u32> {
     let table = all.list.iter().find_map(|d| match d.interface.kind {
         InterfaceKind::Vrf { table } if d.state == State::Up && d.name == name => Some(table),

@@ -15,7 +15,8 @@ use crate::plan::InterfaceKind;
 /// depend on the place of the card (systemd.net-naming-scheme(7)).
 const PLACES: &str = "abcdopsuvxPX";
 
-/// Adds the warning to those of the document, if this entry needs it.
+/// Adds the warning if the entry is a NIC that is up and has a MAC address and a name
+/// that is unlikely for a NIC.
 pub(super) fn check(mac: Option<MacAddr>, fields: &Fields, described: &Described) {
     let is_nic = described.interface.kind == InterfaceKind::Ethernet;
     let is_set = mac.is_some() && described.state == State::Up;
@@ -32,7 +33,7 @@ pub(crate) fn warning(name: &str) -> String {
     )
 }
 
-/// Whether the kernel, systemd or biosdevname gives such names to NICs.
+/// True if the kernel, systemd or biosdevname may give this name to a NIC.
 fn is_likely_name(name: &str) -> bool {
     let begins_with_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     let has_digit = name.contains(|c: char| c.is_ascii_digit());

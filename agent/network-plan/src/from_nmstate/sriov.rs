@@ -1,4 +1,4 @@
-//! Reads `sr-iov` of a NIC, which only the installed system applies.
+//! Reads `sr-iov` of a NIC. Only the installed system applies these settings.
 
 use landfall_boot_params::MacAddr;
 
@@ -55,7 +55,7 @@ pub(super) fn read(ethernet: &Fields, described: &mut Described) {
     );
 }
 
-/// The number of a virtual function, and the text of its setting.
+/// The number of a virtual function, and its settings as the value of the key `vf.N`.
 fn function(fields: &Fields) -> Option<(u32, String)> {
     if !fields.has("id") {
         fields.fault("id", "expected the number of the function, found nothing");

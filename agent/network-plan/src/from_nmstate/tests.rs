@@ -123,7 +123,7 @@ fn difference(ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>
     lines.join("\n")
 }
 
-/// What the ramdisk does with a case, as the console prints it, and the warnings.
+/// Returns the plan of a case as the console prints it, and its warnings.
 fn in_ramdisk(case: &str) -> (Vec<String>, Vec<String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/nmstate");
     let plan = NetworkPlan::from_nmstate(&read(&path.join(case).join("input.yml"))).unwrap();

@@ -6,7 +6,7 @@ use super::described::{Described, Interfaces, State};
 use super::fields::{Fields, Findings};
 use crate::plan::InterfaceKind;
 
-/// Reads the peer. Without one the interface is a NIC, as in nmstate.
+/// Reads the peer. An interface without a peer is a NIC, as in nmstate.
 pub(super) fn read(interface: &Fields, described: &mut Described) {
     let Some(fields) = interface.child("veth", &["peer"]) else {
         return;

@@ -25,7 +25,7 @@ const KEYS: &[&str] = &[
     "egress-qos-map",
 ];
 
-/// Reads the VLAN. Returns the keys of an interface that belong to this type.
+/// Reads the VLAN. Returns the keys that only an interface of this type may have.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let fields = interface.child("vlan", KEYS);
     let mut kind = InterfaceKind::Vlan {
@@ -54,7 +54,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         *service = protocol == Some(true);
     }
     described.interface.kind = kind;
-    // The keyfile writer by itself writes the protocol only for 802.1ad.
+    // On its own, the keyfile writer writes the protocol only for 802.1ad.
     if protocol == Some(false) {
         described.set("vlan", "protocol", "802.1Q");
     }

@@ -6,7 +6,7 @@ use crate::plan::InterfaceKind;
 
 const KEYS: &[&str] = &["port", "ports", "route-table-id"];
 
-/// Reads the settings. Returns the keys of an interface that belong to this type.
+/// Reads the settings. Returns the keys that only an interface of this type may have.
 pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&'static str] {
     let fields = interface.child("vrf", KEYS);
     let table = fields

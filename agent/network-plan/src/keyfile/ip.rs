@@ -67,7 +67,7 @@ impl Sections {
             self.add(family, "dhcp-timeout", seconds);
         }
         if let Some(name) = &automatic.host_name {
-            // A name with a domain belongs into another option (RFC 4702).
+            // A name with a domain belongs in another option (RFC 4702).
             let is_full = is_ipv4 && name.contains('.');
             let key = if is_full {
                 "dhcp-fqdn"
@@ -91,7 +91,8 @@ impl Sections {
     }
 }
 
-/// `10.0.0.0/8,192.0.2.1,100`, or for a network on the link `10.0.0.0/8,,100`.
+/// Writes a route as `10.0.0.0/8,192.0.2.1,100`, or as `10.0.0.0/8,,100` if it has no
+/// next hop.
 fn route_text(route: &Route, is_ipv4: bool) -> String {
     let destination = route.destination.network();
     let via = route.via.map(|via| via.to_string());

@@ -159,7 +159,7 @@ fn nmcli() -> Command {
 /// its error message. Fails if there is no nmcli.
 fn as_network_manager_reads(file: &Keyfile) -> io::Result<Result<String, String>> {
     let mut nmcli = nmcli()
-        // nmcli accepts a file only together with a change.
+        // `nmcli --offline` reads a profile only together with a change of it.
         .args([
             "--offline",
             "connection",
@@ -211,7 +211,8 @@ fn network_manager_reads_every_file() {
             Err(error) => return skip(format_args!("nmcli: {error}")),
         };
         let read = read.unwrap_or_else(|error| panic!("{}: {error}\n{}", file.name, file.text));
-        // For each key that nmcli has read, it prints a line in its own format.
+        // nmcli prints the keys that it has read in its own order and spelling, so the
+        // test looks only for the addresses.
         for line in file.text.lines().filter(|line| line.starts_with("address")) {
             let (_, address) = line.split_once('=').unwrap();
             assert!(read.contains(address), "{line} is not in\n{read}");

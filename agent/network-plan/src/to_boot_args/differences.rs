@@ -42,7 +42,8 @@ pub(super) fn between(wanted: &NetworkPlan, found: &NetworkPlan) -> Vec<String> 
 /// The interface without the details that have no effect.
 fn normal(interface: &Interface) -> Interface {
     let mut interface = interface.clone();
-    // The arguments identify the boot NIC by its address instead of `BOOTIF=`.
+    // The arguments identify the boot NIC by its address instead of `BOOTIF=`, so they do
+    // not express its low priority and its profile name.
     if std::mem::take(&mut interface.priority) < 0 {
         interface.profile.id = None;
     }

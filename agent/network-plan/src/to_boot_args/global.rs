@@ -3,7 +3,7 @@
 use super::interface::device;
 use crate::plan::{Interface, InterfaceKind, IpPlan, NetworkPlan, USUAL_DHCP_TIMEOUT};
 
-/// The timeout that applies if no argument sets it.
+/// The value of `rd.net.timeout.ip-required`, in milliseconds, if no argument sets it.
 const IP_REQUIRED_TIMEOUT_MS: u32 = 20_000;
 /// The longest time, written as `infinity`.
 const INFINITY: u32 = i32::MAX as u32;
@@ -43,7 +43,8 @@ pub(super) fn arguments(plan: &NetworkPlan) -> Vec<String> {
     arguments
 }
 
-/// The argument that makes the boot wait for devices: for all NICs, or for one.
+/// The argument that makes the boot wait for all NICs, or for the first one that the plan
+/// needs. `None` if the plan needs no NIC.
 pub(super) fn waiting(plan: &NetworkPlan) -> Option<String> {
     let is_nic = |interface: &&Interface| interface.kind == InterfaceKind::Ethernet;
     let nics: Vec<_> = plan.interfaces.iter().filter(is_nic).collect();

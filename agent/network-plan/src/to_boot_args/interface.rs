@@ -38,7 +38,8 @@ pub(super) fn link_arguments(interface: &Interface, all: &[Interface]) -> Vec<St
     let mut arguments = Vec::new();
     match &interface.kind {
         InterfaceKind::Ethernet => {}
-        // NetworkManager cannot find a parent by its address.
+        // NetworkManager cannot find a parent by its address, so a VLAN without the
+        // parent's name gets no argument.
         InterfaceKind::Vlan { parent, .. } => {
             arguments.extend(
                 parent

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use super::interface::device;
 use crate::plan::{Interface, IpPlan, Method, NetworkPlan};
 
-/// The method that changes nothing: an interface keeps its default address families, or
-/// those of earlier arguments.
+/// The method that changes nothing: an interface keeps the default settings of its
+/// address families, or the settings of earlier arguments.
 const NEUTRAL: &str = "auto";
 
 /// Each `ip=` of the interface, and its client identifier.
@@ -63,8 +63,8 @@ pub(super) fn arguments(interface: &Interface, plan: &NetworkPlan) -> Vec<String
     arguments
 }
 
-/// The `rd.route=` arguments. If the interface has no name, its arguments name no
-/// interface and so apply to the first interface.
+/// The `rd.route=` arguments. For the interface that matches every NIC they name no
+/// interface, so that they apply to the first interface.
 pub(super) fn routes(interface: &Interface) -> Vec<String> {
     let Some(device) = device(interface) else {
         return Vec::new();
@@ -112,7 +112,8 @@ fn long_forms(ipv4: &IpPlan, ipv6: &IpPlan, host: Option<&str>) -> Vec<String> {
     forms
 }
 
-/// The fields after the method: MTU and hardware address, or two DNS servers.
+/// The fields after the method, one text per argument: MTU and hardware address, or up to
+/// two DNS servers.
 fn tails(interface: &Interface) -> Vec<String> {
     let mut tails = Vec::new();
     if interface.mtu.is_some() || interface.set_mac.is_some() {

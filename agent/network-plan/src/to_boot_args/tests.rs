@@ -324,7 +324,7 @@ proptest! {
         plan.sort();
         let written = plan.to_boot_args();
         prop_assert_eq!(&written.lost, &Vec::<String>::new(), "{:?}", written.arguments);
-        // Read the arguments again here: the same interfaces in the same order.
+        // Reading the arguments again gives the same interfaces in the same order.
         let again = self::plan(&written.arguments.join(" "));
         let names = |plan: &NetworkPlan| -> Vec<_> {
             plan.interfaces.iter().map(|i| i.matches.clone()).collect()

@@ -90,7 +90,8 @@ fn merge<T: PartialEq>(
                 list.push(new);
                 changed = true;
             }
-            // The list is full. Keep the known items, because they have worked so far.
+            // The option withdraws an item that is not in the list, or the list is full.
+            // In a full list the known items stay, because they have worked so far.
             (None, _) => {}
         }
     }

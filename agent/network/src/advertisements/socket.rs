@@ -21,6 +21,8 @@ pub struct UserOptions {
 }
 
 impl UserOptions {
+    /// Subscribes to the kernel's messages.
+    ///
     /// # Errors
     /// If the kernel rejects the subscription.
     ///

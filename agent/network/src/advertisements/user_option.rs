@@ -102,7 +102,7 @@ fn servers(bytes: &[u8]) -> Vec<Ipv6Addr> {
         .collect()
 }
 
-/// Whether a server elsewhere on the network can have this address.
+/// True if another machine on the network can have this address.
 pub fn is_server_address(address: Ipv6Addr) -> bool {
     !(address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }

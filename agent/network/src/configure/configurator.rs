@@ -26,14 +26,14 @@ use crate::{arp_sysctl, dhcp, dhcp6, linkdown, resolv_conf};
 /// The time after the start of the task by which every driver in the ramdisk has probed
 /// its devices.
 const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
-/// After this time, a missing address is reported. Every successful configuration takes
-/// less time, even with spanning tree.
+/// If the machine has no address after this time, the agent reports it. Every successful
+/// configuration takes less time, even with spanning tree.
 const ONLINE_EXPECTED: Duration = Duration::from_secs(45);
 /// Capacity of each event channel. A sender waits while its channel is full.
 const CLIENT_EVENTS: usize = 64;
 
-/// The state of the task. Each other file of this directory implements one kind of
-/// event.
+/// The state of the task. The other files of this directory implement its reactions to
+/// events.
 pub(super) struct Configurator {
     pub(super) setup: Setup,
     pub(super) changes: Changes,

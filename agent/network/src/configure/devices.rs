@@ -1,4 +1,5 @@
-//! Reacts to events of one device: finds its place in the plan and configures it.
+//! Reacts to events of one device: matches it to an interface of the plan and configures
+//! it.
 
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use crate::links::{Link, LinkAddress, LinkKind};
 use crate::nic::{Nic, choose, metric};
 use crate::state::AddressOrigin;
 
-/// How long NetworkManager and dracut wait for a carrier.
+/// How long the agent waits for a carrier by default, like NetworkManager and dracut.
 const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
-/// Enough for three router solicitations (RFC 4861, 6.3.7) and an answer.
+/// How long the agent waits for a router advertisement that the plan requires: enough for
+/// three router solicitations (RFC 4861, 6.3.7) and an answer.
 const ADVERTISEMENT_EXPECTED: Duration = Duration::from_secs(30);
 
 impl Configurator {
@@ -64,8 +66,8 @@ impl Configurator {
         }
     }
 
-    /// Finds the NIC's place in the plan and switches the NIC on. A NIC that the
-    /// plan does not mention is switched on as well, because the inventory reports
+    /// Matches the NIC to an interface of the plan and switches the NIC on. A NIC that
+    /// the plan does not mention is switched on as well, because the inventory reports
     /// its carrier and its neighbours.
     ///
     /// A second call does not change settings that are already as planned.
@@ -153,7 +155,7 @@ impl Configurator {
         let is_automatic = |ip: &&IpPlan| ip.method.is_automatic();
         // The agent does not wait for the second address family: discovery begins with
         // the first address and runs again with each later address. If the plan requires
-        // IPv6, a missing router is reported.
+        // IPv6 or gives a time to wait for it, the agent reports a missing router.
         let ipv6 = interface.ipv6.as_ref().filter(is_automatic);
         let timeout = ipv6.and_then(|ip| match ip.required_timeout_ms {
             Some(time) => Some(Duration::from_millis(time.into())),
@@ -169,8 +171,9 @@ impl Configurator {
         self.begin_ipv6(index).await;
     }
 
-    /// Keep the addresses: the operator may be moving the cable to another port of the
-    /// same switch. When the carrier returns, a new client requests the same lease.
+    /// Keeps the addresses, because the operator may be moving the cable to another port
+    /// of the same switch. When the carrier returns, a new client requests the same
+    /// lease.
     fn on_carrier_lost(&mut self, index: u32) {
         if let Some(nic) = self.nics.get_mut(&index) {
             nic.complain(format!("{} carrier lost", nic.title()));

@@ -13,11 +13,12 @@ use crate::device_route::leased_routes;
 use crate::dhcp::{self, Lease};
 use crate::nic::{DhcpClient, Nic, metric};
 
-/// The length of a series of attempts if the plan does not set it.
+/// The length of a series of attempts of a DHCP client, if the plan sets no DHCP timeout.
 pub(super) const SERIES: Duration = Duration::from_secs(90);
 
 impl Configurator {
-    /// Replaces the NIC's client, if it has one.
+    /// Starts a DHCPv4 client for the NIC and ends the NIC's earlier client, if it has
+    /// one.
     pub(super) fn start_client(&mut self, index: u32) {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;

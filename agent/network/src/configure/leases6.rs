@@ -18,7 +18,8 @@ use crate::links::LinkAddress;
 use crate::nic::metric;
 
 impl Configurator {
-    /// Replaces the NIC's client, if it has one.
+    /// Starts a DHCPv6 client for the NIC and ends the NIC's earlier client, if it has
+    /// one.
     pub(super) fn start_client6(&mut self, index: u32, kind: Kind, link_local: Ipv6Addr) {
         self.clients_started += 1;
         let generation = self.clients_started;
@@ -148,7 +149,7 @@ impl Configurator {
         }
     }
 
-    /// Declines the leased address, if this is the one that another machine has.
+    /// Declines the leased address if it is the address that another machine has.
     pub(super) async fn decline6(&mut self, duplicate: &LinkAddress) {
         let index = duplicate.index;
         let Some(nic) = self.nics.get_mut(&index) else {

@@ -2,8 +2,8 @@
 //! or bridge.
 //!
 //! A driver may refuse `up` once, because it waits for its firmware or resets the card. A
-//! controller may refuse a port that another device still holds. No event reports the end
-//! of such a state, so a timer retries until the link is as planned.
+//! controller may refuse a port that another device still holds. No event reports when
+//! the kernel would accept the request, so a timer retries until the link is as planned.
 
 use tokio::time::Instant;
 

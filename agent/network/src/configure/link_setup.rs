@@ -11,9 +11,9 @@ use crate::device_route::{DeviceRoute, planned_routes};
 use crate::ipv6_sysctl;
 use crate::links::Link;
 
-/// Sets the hardware address, MTU, link mode and IPv6 switches and switches the device
-/// on, in the order that the kernel requires. Continues after a failure. Returns the
-/// failures.
+/// Sets the hardware address, MTU, speed and IPv6 switches of the device, in the order
+/// that the kernel requires, and switches it on unless it is a port. Continues after a
+/// failure. Returns the failures.
 pub(super) async fn prepare_link(
     changes: &Changes,
     link: &Link,

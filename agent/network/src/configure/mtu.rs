@@ -5,16 +5,17 @@ use landfall_network_plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPla
 
 use crate::links::Link;
 
-/// VLANs on a bond in a bridge are three levels. The limit ends the search if the
-/// plan stacks interfaces in a circle.
+/// The maximum depth of the search. VLANs on a bond in a bridge are three levels. The
+/// limit ends the search if the plan stacks interfaces in a cycle.
 const MOST_LEVELS: u8 = 8;
-/// RFC 8200, 5, and the kernel's IPV6_MIN_MTU.
+/// The smallest MTU for IPv6 (RFC 8200, 5; the kernel's IPV6_MIN_MTU).
 const LEAST_IPV6: u32 = 1280;
 
-/// The MTU that the plan sets on the device itself takes precedence. Without it, a VLAN
-/// with an MTU raises the MTU of the device below it, because the kernel rejects a VLAN
-/// with a larger MTU. A bridge raises the MTU of its ports, because it would lose large
-/// frames. (The kernel raises the MTU of a bond's ports itself.)
+/// The MTU that the device must have, or `None` if the plan does not require one. The MTU
+/// that the plan sets on the device itself takes precedence. Without it, a VLAN with an
+/// MTU raises the MTU of the device below it, because the kernel rejects a VLAN with a
+/// larger MTU. A bridge raises the MTU of its ports, because it would lose large frames.
+/// (The kernel raises the MTU of a bond's ports itself.)
 pub(super) fn needed_mtu(
     plan: &NetworkPlan,
     link: &Link,
@@ -95,8 +96,9 @@ mod tests {
             ("eth0", None),
             ("eth1", Some(3000)),
             ("eth2", Some(3500)),
-            // The device keeps its own MTU, although a VLAN on it needs more. The operator
-            // then sees the contradiction.
+            // The device keeps its own MTU, although a VLAN on it needs more. The kernel
+            // then rejects the MTU of the VLAN, which shows the operator the
+            // contradiction.
             ("eth3", Some(1400)),
             ("x1", None),
         ] {

@@ -86,8 +86,8 @@ fn is_taken(result: &io::Result<()>) -> bool {
     error == Some(Errno::EEXIST as i32)
 }
 
-/// If another NIC already has a name from `ifname=`, renames that NIC: with
-/// `ifname=eth0:MAC`, the MAC may belong to the second NIC that the kernel found.
+/// Renames the NIC that already has the name `name` of an `ifname=` argument. With
+/// `ifname=eth0:MAC`, for example, the kernel may have named another NIC `eth0`.
 async fn make_room(changes: &Changes, name: &str, policy: &NamingPolicy) -> io::Result<()> {
     let holder = changes.look_up(name).await?.header.index;
     for number in 0..MOST_NICS {

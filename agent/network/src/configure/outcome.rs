@@ -48,16 +48,16 @@ impl Configurator {
             ..NetworkState::default()
         };
         self.add_resolver(&mut state);
-        // Before this report, a driver may still be loading.
+        // Until the agent reports missing devices, a driver may still be loading.
         if self.missing_devices_reported {
             self.add_absent_nics(&mut state);
         }
         state
     }
 
-    /// Adds to the state the absent NICs of the plan, and the bonds and bridges without a
-    /// port. Does nothing on a machine without a NIC, because `no_nic` has the reason
-    /// then.
+    /// Adds to the state the absent NICs of the plan, and the bonds, bridges, teams and
+    /// VRFs without a port. Does nothing on a machine without a NIC, because `no_nic` has
+    /// the reason then.
     fn add_absent_nics(&self, state: &mut NetworkState) {
         let present = self.present_nics();
         if present.is_empty() {

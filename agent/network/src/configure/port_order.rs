@@ -39,14 +39,15 @@ impl Configurator {
         }
     }
 
-    /// Whether the ports of this bond still wait for the first one in the list.
+    /// Whether the ports of this bond still wait for the first port in the plan's list.
     pub(super) fn awaits_first_port(&self, controller: u32) -> bool {
         !self.missing_devices_reported
             && self.needs_mac(controller)
             && self.first_port(controller).is_none()
     }
 
-    /// Whether this is a bond that still has the random MAC of the kernel.
+    /// Whether this is a bond or team that still has the random MAC of the kernel: it has
+    /// no port yet, and the plan sets no MAC.
     fn needs_mac(&self, controller: u32) -> bool {
         let Some(bond) = self.nics.get(&controller) else {
             return false;

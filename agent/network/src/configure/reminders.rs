@@ -13,7 +13,8 @@ use crate::links::Link;
 use crate::state::NicState;
 
 /// Time between the first and the last reminder about missing devices. The first reminder
-/// comes after 10 s, and NetworkManager waits 60 s for a named device.
+/// comes after 10 s, so the last one comes after 60 s, the time that NetworkManager waits
+/// for a named device.
 const DEVICES_LIMIT: Duration = Duration::from_secs(50);
 
 impl Configurator {
@@ -64,7 +65,8 @@ impl Configurator {
         }
     }
 
-    /// A summary; each fault in it has been logged before.
+    /// If the machine has no address, logs the state of each NIC. The faults in this
+    /// summary have been logged before.
     fn report_offline(&self) {
         let state = self.current_state();
         if state.is_online() || state.nics.is_empty() {
@@ -76,8 +78,9 @@ impl Configurator {
         }
     }
 
-    /// Reports a NIC without a carrier. Logs a warning only if the plan names the NIC or
-    /// its firmware is missing.
+    /// Reports a NIC without a carrier. Logs a warning if the plan names the NIC, if
+    /// firmware of the NIC is missing, or if a bond or bridge has no port. Otherwise logs
+    /// the missing carrier at level info.
     fn report_missing_carrier(&mut self, index: u32) {
         let without_ports = self.without_ports(index);
         let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
@@ -107,8 +110,9 @@ impl Configurator {
         }
     }
 
-    /// The bond at or below this device that has no port, because the machine has none of
-    /// the NICs that the plan gives it.
+    /// The name of the bond, bridge, team or VRF that has no port because the machine has
+    /// none of the NICs that the plan gives it. It is this device, or a device below it.
+    /// `None` if there is none.
     fn without_ports(&self, index: u32) -> Option<String> {
         let name = &self.nics.get(&index)?.link.name;
         let present = self.present_nics();

@@ -12,7 +12,7 @@ use crate::state::NetworkState;
 impl Configurator {
     /// Adds the servers and domains to the state: first those of the plan, then those
     /// from the network. In both groups the interface whose routes are preferred comes
-    /// first. If the plan has global DNS servers, they replace all other servers.
+    /// first. If the plan has global DNS servers, they replace all other DNS servers.
     pub(super) fn add_resolver(&self, state: &mut NetworkState) {
         let mut configured: Vec<_> = self
             .nics

@@ -32,7 +32,8 @@ impl Configurator {
                 InterfaceKind::Loopback => {
                     let families = [&interface.ipv4, &interface.ipv6].into_iter().flatten();
                     for route in families.flat_map(|ip| planned_routes(ip, NO_METRIC)) {
-                        // These routes need no device.
+                        // NMState puts only routes that drop or reject packets here,
+                        // which need no device (index 0).
                         let result = self.changes.add_route(0, &route).await;
                         note(&mut errors, &route_change("add", &route), result);
                     }

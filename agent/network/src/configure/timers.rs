@@ -2,10 +2,11 @@
 
 use tokio::time::{Instant, sleep_until};
 
-/// A check at a certain time, which delays no other work. Most checks only log a line.
-/// [`Timer::AdvertisedDns`] removes expired servers, [`Timer::Duplicate`] tries an
-/// address again, [`Timer::Link`] sets a link up again, and [`Timer::Devices`] ends the
-/// wait for the first port of a bond.
+/// A check at a certain time, which delays no other work. [`Timer::Online`],
+/// [`Timer::Carrier`] and [`Timer::Advertisement`] only report. [`Timer::AdvertisedDns`]
+/// removes expired servers, [`Timer::Duplicate`] tries an address again, [`Timer::Link`]
+/// sets a link up again, and [`Timer::Devices`] reports and ends the wait for the first
+/// port of a bond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Checks whether every interface of the plan has found its device.
@@ -14,7 +15,7 @@ pub(super) enum Timer {
     Online,
     /// Checks whether this NIC has a carrier.
     Carrier(u32),
-    /// Checks whether this NIC has heard a router.
+    /// Checks whether this NIC has received a router advertisement.
     Advertisement(u32),
     /// Removes DNS servers and domains of this NIC that have expired.
     AdvertisedDns(u32),

@@ -102,7 +102,8 @@ mod tests {
         assert_eq!((urgent[1], ones_sum(&urgent[..20], 0)), (0xc0, u16::MAX));
         let packet = broadcast_packet(b"abc", 0);
         assert_eq!(ones_sum(&packet[..20], 0), u16::MAX);
-        // Computed by hand: the complement of 4500 + 001f + 4011 + ffff + ffff.
+        // The checksum of this header, computed by hand: the complement of 4500 + 001f +
+        // 4011 + ffff + ffff.
         assert_eq!(packet[10..12], [0x7a, 0xcf]);
         let mut pseudo = vec![0, 0, 0, 0, 255, 255, 255, 255, 0, 17, 0, 11];
         pseudo.extend(&packet[20..]);

@@ -15,8 +15,8 @@ const MOST_SERVERS: usize = 8;
 const MOST_ROUTES: usize = 64;
 const MOST_DOMAINS: usize = 6;
 
-/// In seconds. A shorter lease is rejected, because the client would renew it without a
-/// pause.
+/// The shortest lease that the client accepts, in seconds. It would renew a shorter lease
+/// without a pause.
 const SHORTEST_LEASE: u32 = 10;
 /// RFC 2131, 3.3: a lease time that means forever.
 const INFINITE: u32 = u32::MAX;
@@ -30,7 +30,7 @@ const SMALLEST_MTU: u16 = 576;
 pub struct Lease {
     pub address: IpPrefix,
     pub server: Ipv4Addr,
-    /// The duration of the lease; `None` means forever.
+    /// The duration of the lease, counted from the request. `None` means forever.
     pub lifetime: Option<Duration>,
     /// When to ask the server again (T1), counted from the start of the lease.
     pub renew_after: Duration,
@@ -147,8 +147,8 @@ fn prefix_length(answer: &Answer, address: Ipv4Addr) -> u8 {
     }
 }
 
-/// If the server sends classless routes, they are the only routes (RFC 3442).
-/// Otherwise the router becomes the default route.
+/// The routes in the option for classless routes, if the server sends it (RFC 3442).
+/// Otherwise a default route over the first usable router.
 fn routes(answer: &Answer) -> Vec<(IpPrefix, Option<Ipv4Addr>)> {
     if let Some(DhcpOption::ClasslessStaticRoute(list)) =
         answer.options.get(OptionCode::ClasslessStaticRoute)

@@ -9,11 +9,13 @@ use landfall_network_plan::MacAddr;
 
 use super::Settings;
 
-/// Maximum message size that the client announces: it fits into an Ethernet frame.
+/// The maximum message size in bytes that the client announces. It fits into an Ethernet
+/// frame.
 pub(super) const LONGEST: usize = 1472;
-/// BOOTP relays may drop messages that are shorter than a BOOTP message.
+/// The minimum size of a request in bytes. BOOTP relays may drop messages that are
+/// shorter than a BOOTP message.
 const SHORTEST: usize = 300;
-/// Length of everything before the options, including the magic cookie.
+/// The length in bytes of everything before the options, including the magic cookie.
 const HEADER: usize = 240;
 
 /// The options that the client requests. Classless routes come before the router,

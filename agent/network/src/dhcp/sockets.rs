@@ -14,8 +14,8 @@ use tokio::net::UdpSocket;
 use super::datagram::{CLIENT_PORT, SERVER_PORT, broadcast_packet, payload, traffic_class};
 use super::{Settings, message};
 
-/// Room for the longest announced message with its headers. Longer packets are
-/// truncated.
+/// The size of the receive buffer in bytes: room for the longest announced message with
+/// its headers. Longer packets are truncated.
 const BUFFER: usize = message::LONGEST + 100;
 
 /// Sends and receives for an interface without an address.
@@ -57,8 +57,8 @@ impl Broadcast {
 
 /// Sends and receives for an interface that has its address.
 pub(super) struct Unicast {
-    /// Sends from the address. While this socket is open, the kernel does not answer the
-    /// server's messages to the address with "port unreachable".
+    /// Sends from the leased address. While this socket is open, the kernel does not
+    /// answer the server's messages to the address with "port unreachable".
     speaker: UdpSocket,
     /// Receives all answers, including a refusal, which the server broadcasts.
     listener: Broadcast,

@@ -12,8 +12,8 @@ use super::socket::Socket;
 use super::{Event, Identity, Settings};
 use crate::dhcp::Reporter;
 
-/// Pause after a socket error: the link is down or going away, and a new client
-/// starts when it returns.
+/// Pause after a socket error. The pause can be long: the link is down or going away, and
+/// a new client starts when the link returns.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(64);
 
 /// Commands to a running client.

@@ -82,7 +82,9 @@ impl Offer {
 }
 
 impl Phase {
-    /// How the message is repeated, and when the phase ends at the latest.
+    /// Returns how the message is repeated, and the time when the phase ends at the
+    /// latest (`None`: no limit). `longest_search` is the longest wait between the
+    /// messages of a search.
     pub(super) fn rule(&self, now: Duration, longest_search: Duration) -> (Rule, Option<Duration>) {
         let search = |rule: Rule| Rule {
             longest: Some(longest_search),

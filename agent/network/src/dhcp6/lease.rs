@@ -7,11 +7,12 @@ use super::message::{Address, Answer, Association};
 
 /// RFC 8415, 7.7: a time that means forever.
 const INFINITE: u32 = u32::MAX;
-/// In seconds: `IRT_DEFAULT` and `IRT_MINIMUM` (RFC 8415, 7.6).
+/// The default and the minimum time in seconds after which the client asks for the
+/// configuration again: `IRT_DEFAULT` and `IRT_MINIMUM` (RFC 8415, 7.6).
 const REFRESH: u32 = 86_400;
 const SHORTEST_REFRESH: u32 = 600;
-/// In seconds. A shorter lease is rejected, because the client would renew it without a
-/// pause.
+/// The shortest valid lifetime that the client accepts, in seconds. It would renew a
+/// shorter lease without a pause.
 const SHORTEST_LEASE: u32 = 10;
 
 /// A lease from a DHCPv6 server.
@@ -27,7 +28,7 @@ pub struct Lease {
     /// the same server; otherwise it asks any server for the information. `None` means
     /// never.
     pub renew_after: Option<Duration>,
-    /// When to ask any server for the address.
+    /// When to ask any server for the address (T2); `None` means never.
     pub rebind_after: Option<Duration>,
     pub dns: Vec<Ipv6Addr>,
     pub search: Vec<String>,

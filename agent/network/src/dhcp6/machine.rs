@@ -21,7 +21,8 @@ const LONGEST_DELAY: f64 = 1.0;
 /// Pause before another search after a server has refused its own offer. Without the
 /// pause, such a server could make the client send messages continuously.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// How long no server may answer before the client reports the silence.
+/// After this time without an answer the client reports the silence. If its time limit is
+/// shorter, it reports at the time limit.
 const SILENCE: Duration = Duration::from_secs(30);
 /// A server with this preference is accepted at once (RFC 8415, 18.2.1).
 const PREFERRED: u8 = 255;

@@ -293,7 +293,8 @@ fn address(value: &[u8]) -> Option<(Address, Status)> {
         preferred: u32_at(value, 16)?,
         valid: u32_at(value, 20)?,
     };
-    // RFC 8415, 21.6: such an address is discarded.
+    // RFC 8415, 21.6: the client discards an address whose preferred lifetime is longer
+    // than its valid lifetime.
     if address.preferred > address.valid {
         return None;
     }

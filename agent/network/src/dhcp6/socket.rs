@@ -14,8 +14,8 @@ use super::Settings;
 
 /// The multicast address of all servers and relays on the link (RFC 8415, 7.1).
 const SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
-/// In bytes: more than fits into an Ethernet frame. A longer answer is
-/// truncated, and the truncated option is ignored.
+/// The size of the receive buffer in bytes: more than fits into an Ethernet frame. A
+/// longer answer is truncated, and the truncated option is ignored.
 const LONGEST: usize = 4096;
 
 /// Sends and receives on the link-local address of one interface.

@@ -28,8 +28,8 @@ fn plug_in(lab: &Lab) {
     lab.plug_in(0);
     lab.port("addr add 2001:db8::1/64 dev port0 nodad");
     lab.port("addr add 2001:db8:1::1/128 dev lo nodad");
-    // The real router of such a network has been up for a long time, so it does not
-    // check its link-local address for duplicates when a host is switched on.
+    // A real router has been up for a long time when a host is switched on. So the router
+    // of this test does not check its link-local address for duplicates.
     lab.on_network(|| {
         std::fs::write("/proc/sys/net/ipv6/conf/port0/accept_dad", "0").unwrap();
     });
@@ -166,7 +166,6 @@ fn an_address_comes_by_dhcp_if_a_router_requests_it() {
             "search lab.example\nnameserver 2001:db8::53\n"
         );
         assert!(ip_output("-6 addr show eth0").contains("valid_lft 3"));
-        // The IAID is the MAC's last four bytes.
         assert!(server.log().contains("DHCPREPLY"), "{}", server.log());
         let file = lab.state_file();
         assert_eq!(file["nics"][0]["dhcpv6"]["address"], "2001:db8::77");
@@ -303,7 +302,7 @@ const ROUTE_INFORMATION: [u8; 32] = [
 ];
 
 /// Sends the advertisement to the host alone. The host treats it like a multicast
-/// one.
+/// advertisement.
 fn advertise_route(lab: &Lab) {
     lab.on_network(|| {
         let kind = (SockType::Raw, SockFlag::empty(), SockProtocol::IcmpV6);

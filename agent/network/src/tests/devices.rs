@@ -160,8 +160,8 @@ fn a_planned_link_that_is_off_is_switched_on_again() {
     });
 }
 
-/// The inventory reports the carrier and the neighbours of such a link, so it
-/// must be on.
+/// The inventory reports the carrier and the neighbours of a NIC that the plan does not
+/// mention, so the NIC must be on.
 #[test]
 fn a_link_without_a_place_in_the_plan_is_switched_on_again() {
     on_a_machine(async |lab| {

@@ -1,5 +1,5 @@
-//! A DHCPv4 server whose behaviour a test can change from one message to the next.
-//! A real server cannot be made to do certain things at a certain moment.
+//! A DHCPv4 server whose behaviour a test can change from one message to the next, for
+//! example to take back a lease. A real server cannot do this at a given moment.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};

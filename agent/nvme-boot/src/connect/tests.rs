@@ -22,8 +22,8 @@ const PACE: Pace = Pace {
     limit: Duration::from_secs(100),
 };
 
-/// Every storage answers the agent. The kernel fails as often as it says for each
-/// subsystem.
+/// Every storage answers the agent. For each subsystem in `failures`, the kernel fails
+/// this many times with this error, and then connects.
 #[derive(Default)]
 struct Scripted {
     failures: Mutex<Vec<(&'static str, usize, Errno)>>,
@@ -173,7 +173,8 @@ async fn an_address_that_comes_late_ends_the_wait() {
     assert!((100..=101).contains(&seconds), "{seconds}");
 }
 
-/// The other path works, or the firmware could not connect it, either.
+/// The caller waits less for a connection if another path to its subsystem is connected,
+/// or if the firmware could not make the connection either.
 #[tokio::test(start_paused = true)]
 async fn a_further_path_gets_less_time() {
     let mut second = connection("a");
@@ -198,7 +199,8 @@ async fn a_further_path_gets_less_time() {
     assert!((10..=18).contains(&late), "{late}");
 }
 
-/// All have answered the agent when the kernel has made the first connection.
+/// All storages have answered the agent before the kernel has made the first connection,
+/// so only the precedence of the connections decides their order.
 #[tokio::test(start_paused = true)]
 async fn a_first_path_precedes_a_further_one_and_a_failure_gives_way() {
     let mut second = connection("a");
@@ -294,7 +296,8 @@ async fn run_serial(
     (ended.unwrap(), late)
 }
 
-/// A storage that becomes silent after its answer to the agent: the kernel waits a minute.
+/// The storage becomes silent after its answer to the agent. A real kernel would then
+/// wait for up to a minute.
 #[tokio::test]
 async fn a_kernel_that_hangs_delays_neither_the_boot_nor_the_end() {
     let fabrics = Arc::new(Serial::default());

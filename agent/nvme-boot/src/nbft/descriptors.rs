@@ -12,7 +12,8 @@ use super::{Discovery, Fault, Hfi, InvalidTable, Namespace, Nbft, Nid, VALID};
 const NIC: usize = 32;
 const NAMESPACE: usize = 128;
 const DISCOVERY: usize = 32;
-/// A NIC's transport descriptor without the reserved bytes at its end.
+/// The size in bytes of a NIC's transport descriptor without the reserved bytes at its
+/// end.
 const TRANSPORT: usize = 110;
 
 /// The transport type of NVMe/TCP, the only one that the specification has.
@@ -32,7 +33,7 @@ struct List {
     at: usize,
     /// The number of the structure.
     id: u8,
-    /// The size of each descriptor.
+    /// The minimum size of each descriptor, in bytes.
     least: usize,
 }
 
@@ -87,7 +88,8 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Adds a valid descriptor to its list, or its fault to the faults.
+/// Adds a valid descriptor to its list, or its fault to the faults. Skips a descriptor
+/// without the flag that it is valid.
 fn keep<T>(
     valid: bool,
     found: &mut Vec<T>,
@@ -264,7 +266,8 @@ fn namespace(table: &Table<'_>, record: Record<'_>) -> Result<Namespace, Invalid
         nsid: record.u32(24),
         nid: nid(record),
         nics,
-        // Like libnvme, without regard to the flag that says whether these two are valid.
+        // As in libnvme, these two flags count even if the descriptor says that they are
+        // not valid.
         header_digest: transport_flags & 1 << 1 != 0,
         data_digest: transport_flags & 1 << 2 != 0,
         unavailable: flags & 0x0100 != 0,
@@ -295,7 +298,7 @@ fn tcp(transport: u8) -> Result<(), InvalidField> {
     }
 }
 
-/// A name that the kernel can get in a list of options that commas separate.
+/// Checks that the kernel can get the name in a list of options that commas separate.
 pub(super) fn checked_nqn(text: String, field: &'static str) -> Result<String, InvalidField> {
     let is_plain = |c: char| !c.is_control() && !c.is_whitespace() && c != ',';
     match text.len() <= LONGEST_NQN && text.chars().all(is_plain) {

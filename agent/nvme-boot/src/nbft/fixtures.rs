@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The size of the header that all ACPI tables have; QEMU makes it itself.
+/// The size in bytes of the header that all ACPI tables have; QEMU makes the header
+/// itself.
 pub const ACPI_HEADER: usize = 36;
 
 /// The host that every table has.

@@ -7,14 +7,14 @@ fn nothing() -> File {
     File::open("/dev/null").unwrap()
 }
 
-/// The error for a child that runs this script instead of giving up its privileges.
+/// The error if this script runs in place of a child that is starting.
 fn fault_at_start(script: &str) -> String {
     let limit = Duration::from_secs(2);
     let child = Child::start_within(limit, &shell(script), "echo", nothing());
     child.unwrap_err().to_string()
 }
 
-/// The error for a child that runs this script when it is asked.
+/// The error of a question to a child that has started and then runs this script.
 fn fault_of(script: &str) -> String {
     let started = Instant::now();
     let (mut child, missing) = Child::start(&shell(script), "echo", nothing()).unwrap();
@@ -30,7 +30,8 @@ fn fault_of(script: &str) -> String {
     fault.to_string()
 }
 
-/// Reports that no privilege is left.
+/// The shell command that sends the greeting of a child with no privilege left: an empty
+/// list.
 const GREETS: &str = r"printf '\002\000\000\000[]'; ";
 
 #[test]

@@ -15,8 +15,8 @@ const BLOCK_PAUSE: Duration = Duration::from_secs(60);
 /// How long the first block waits after the console is opened. If the boot makes progress
 /// in this time, no block is needed.
 const FIRST_BLOCK: Duration = Duration::from_secs(15);
-/// How long a block waits for further changes: after the last change, and in total
-/// after the first one.
+/// How long a block waits for further changes: `BLOCK_SETTLES` after the last change, but
+/// at most `CHANGES_LAST` after the first change.
 const BLOCK_SETTLES: Duration = Duration::from_secs(3);
 const CHANGES_LAST: Duration = Duration::from_secs(20);
 

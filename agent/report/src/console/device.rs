@@ -21,8 +21,9 @@ use crate::status;
 /// How many lines a console may lag behind. If it is slower, lines are dropped.
 pub(super) const CONSOLE_QUEUE: usize = 512;
 
-/// The shortest and the longest time from one drawing of the screen to the next. The
-/// longest time is one second, because the screen shows a clock.
+/// The shortest time from one drawing of the screen to the next one that new lines cause,
+/// and the longest time between two drawings: one second, because the screen shows a
+/// clock.
 const DRAW_PAUSE: Duration = Duration::from_millis(200);
 const REDRAW: Duration = Duration::from_secs(1);
 /// After a key, the form waits this long for further keys before it is drawn. So pasted
@@ -56,7 +57,8 @@ pub(super) struct Console {
 
 impl Console {
     /// Opens the console in this mode. If `form` is true, the Enter key opens the network
-    /// form, provided that the agent offers one.
+    /// form, provided that the agent offers one. Returns `None` if the device cannot be
+    /// opened.
     pub(super) fn open(device: &Path, mode: ConsoleMode, form: bool) -> Option<Self> {
         // A console without a device node (netconsole) is skipped: the kernel itself
         // prints the lines there, from its log.
@@ -99,7 +101,7 @@ impl Console {
         }
     }
 
-    /// Waits until all earlier lines are printed, at most `bound`.
+    /// Waits until the console has printed all earlier lines, at most `bound`.
     pub(super) fn wait_until_printed(&self, bound: Duration) {
         let (done, printed) = sync_channel(1);
         if self.queue.try_send(Job::Flush(done)).is_ok() {
@@ -235,8 +237,8 @@ fn serve_lines(file: File, jobs: &Receiver<Job>, mut blocks: Option<Blocks>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Check this condition after every job, not only after a timeout, so that an
-        // idle form is closed and blocks are printed even if lines keep arriving.
+        // Check the form and the blocks after every job, not only after a timeout, so
+        // that an idle form is closed and blocks are printed even if lines keep arriving.
         if checked.elapsed() >= REDRAW && line.form.shown().is_some() {
             checked = Instant::now();
             line.form.close_if_idle();

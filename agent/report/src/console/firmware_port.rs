@@ -1,8 +1,9 @@
 //! The serial ports that the firmware's ACPI tables SPCR name as its consoles.
 //!
-//! A BMC shows this port by Serial over LAN. On x86 the kernel does not make it a console
-//! by itself (`acpi_boot_init` in arch/x86/kernel/acpi/boot.c). So with the usual kernel
-//! arguments, a BMC that shows COM2 would show no output of the ramdisk.
+//! Serial over LAN of a BMC shows such a port. On x86 the kernel does not make the port a
+//! console by itself (`acpi_boot_init` in arch/x86/kernel/acpi/boot.c). So with the usual
+//! kernel arguments (`console=ttyS0`), a BMC that shows COM2 would show no output of the
+//! ramdisk.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -14,16 +15,17 @@ use std::path::Path;
 const MAX_TABLE_BYTES: u64 = 4096;
 /// In bytes: the part of the table that every version has.
 const TABLE_BYTES: usize = 80;
-/// The first revision of the table that has a precise speed (revision 1.09 of the
-/// specification). Firmware with older revisions may have any value there (commit "ACPI:
-/// SPCR: Check SPCR version before using precise baudrate" of Linux 6.18).
+/// The first revision of the table that has a field for the precise speed (revision 1.09
+/// of the specification). In tables of older revisions this field may have any value
+/// (commit "ACPI: SPCR: Check SPCR version before using precise baudrate" of Linux 6.18).
 const PRECISE: u8 = 4;
 /// In bit/s: the precise speeds that the agent accepts, up to the highest one in termios(3).
 const SPEEDS: RangeInclusive<u32> = 300..=4_000_000;
-/// In bit/s: the speed if the table names none, or says that the system should keep the
-/// firmware's speed. A program cannot keep it: the kernel sets 9600 bit/s when the port
-/// is opened (`uart_port_startup`, and `init_termios` in `uart_register_driver`), and no
-/// program can read the earlier speed. Landfall's boot media use this speed for ttyS0.
+/// In bit/s: the speed if the table names no speed, or says that the system should keep
+/// the firmware's speed. A program cannot keep that speed: the kernel sets 9600 bit/s
+/// when the port is opened (`uart_port_startup`, and `init_termios` in
+/// `uart_register_driver`), and no program can read the earlier speed. Landfall's boot
+/// media use `USUAL_SPEED` for ttyS0.
 const USUAL_SPEED: u32 = 115_200;
 
 /// A serial port of the firmware (Microsoft, "Serial Port Console Redirection Table").
@@ -42,7 +44,8 @@ enum Place {
 }
 
 impl FirmwarePort {
-    /// The port of a table; `None` if the table is cut off or names no port.
+    /// The port of a table. `None` if the table is no SPCR table, is cut off, or names no
+    /// port with an address in memory or in I/O space.
     pub fn of_table(table: &[u8]) -> Option<Self> {
         if !table.starts_with(b"SPCR") || table.len() < TABLE_BYTES {
             return None;
@@ -64,8 +67,8 @@ impl FirmwarePort {
         Some(Self { place, speed })
     }
 
-    /// The field with the precise speed, which takes precedence over the other speed
-    /// field. `None` if the table has no valid value there.
+    /// The precise speed, which takes precedence over the code of the speed in byte 58.
+    /// `None` if the table has no such field or the field has no valid value.
     fn precise_speed(table: &[u8]) -> Option<u32> {
         let speed = table.get(80..84)?.try_into().ok()?;
         let speed = u32::from_le_bytes(speed);
@@ -73,7 +76,8 @@ impl FirmwarePort {
     }
 }
 
-/// The names of these ports, such as `ttyS1`, with their speed. `sys` is /sys.
+/// The serial devices of this machine that the SPCR tables name, such as `ttyS1`, each
+/// with the port of the table. `sys` is /sys.
 pub(super) fn of_machine(sys: &Path) -> Vec<(String, FirmwarePort)> {
     let ports = tables(&sys.join("firmware/acpi/tables"));
     if ports.is_empty() {
@@ -93,7 +97,8 @@ pub(super) fn of_machine(sys: &Path) -> Vec<(String, FirmwarePort)> {
     found
 }
 
-/// The ports of all tables SPCR. The kernel adds a number to further ones: SPCR2.
+/// The ports of all SPCR tables. The kernel appends a number to the file name of a
+/// further table: SPCR2.
 fn tables(directory: &Path) -> Vec<FirmwarePort> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -113,8 +118,8 @@ fn tables(directory: &Path) -> Vec<FirmwarePort> {
 }
 
 /// The address of the registers of a serial port, from its directory in /sys/class/tty.
-/// `None` for a name without hardware, and for other terminals
-/// (drivers/tty/serial/serial_core.c).
+/// `None` for a device name without hardware (type 0, `PORT_UNKNOWN`), and for terminals
+/// that are no serial ports (drivers/tty/serial/serial_core.c).
 fn place_of(folder: &Path) -> Option<Place> {
     let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let address = |name: &str| {
@@ -139,8 +144,9 @@ fn place_of(folder: &Path) -> Option<Place> {
 pub(super) mod tests {
     use super::*;
 
-    /// A table for a port at `address` in this kind of space, with this number for the
-    /// speed.
+    /// An SPCR table for a port at `address`. `space` is the ACPI address space ID: 0 is
+    /// memory, 1 is I/O ports. `speed` is the code of the speed: 3 is 9600 bit/s, 7 is
+    /// 115200 bit/s.
     pub(in crate::console) fn table(space: u8, address: u64, speed: u8) -> Vec<u8> {
         let mut table = vec![0; TABLE_BYTES];
         table[..4].copy_from_slice(b"SPCR");
@@ -156,7 +162,8 @@ pub(super) mod tests {
         fs::write(path, content).unwrap();
     }
 
-    /// A serial port as the kernel shows it.
+    /// A serial port as sysfs shows it. `kind` is the number of the UART's type, 0 if
+    /// there is no UART; `port` and `memory` are hexadecimal addresses.
     pub(in crate::console) fn port(sys: &Path, name: &str, kind: &str, port: &str, memory: &str) {
         for (file, text) in [("type", kind), ("port", port), ("iomem_base", memory)] {
             put(
@@ -217,7 +224,7 @@ pub(super) mod tests {
         put(sys, "class/tty/tty0/dev", "4:0\n");
         port(sys, "ttyS0", "4", "0x3F8", "0x0");
         port(sys, "ttyS1", "4", "0x2F8", "0x0");
-        // No chip answers there.
+        // Type 0: the kernel has found no UART at this address.
         port(sys, "ttyS3", "0", "0x2F8", "0x0");
         port(sys, "ttyS4", "4", "0x0", "0xFE034000");
         let names = of_machine(sys).into_iter().map(|(name, _)| name);

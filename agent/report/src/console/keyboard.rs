@@ -18,7 +18,7 @@ const ESCAPE: u8 = 0x1b;
 const SEQUENCE_MILLISECONDS: u16 = 300;
 
 /// Calls `each` for every key, until the console disappears or `each` returns false.
-/// Returns at once if the device is no terminal.
+/// Returns at once if the device cannot be opened or is no terminal.
 pub(super) fn follow_keys(device: &Path, mut each: impl FnMut(Key) -> bool) {
     // The console must not become the controlling terminal of the agent.
     let opened = OpenOptions::new()
@@ -62,7 +62,7 @@ fn has_more(file: &File) -> bool {
 pub enum KeyDecoder {
     #[default]
     Start,
-    /// After a carriage return. A line feed behind it belongs to the same key.
+    /// After a carriage return. A line feed that follows belongs to the same key.
     CarriageReturn,
     /// After the escape character.
     Escape,
@@ -87,7 +87,8 @@ impl KeyDecoder {
         }
     }
 
-    /// The key that this byte completes.
+    /// The key that this byte completes. `None` if the key is incomplete, or if the form
+    /// does not use it.
     pub fn next(&mut self, byte: u8) -> Option<Key> {
         match (std::mem::take(self), byte) {
             (Self::CarriageReturn, b'\n') => None,
@@ -118,7 +119,8 @@ impl KeyDecoder {
             (Self::Sequence, b'D') => Some(Key::Left),
             (Self::Sequence | Self::Function, _) => None,
             (Self::Start | Self::CarriageReturn, b' '..=b'~') => Some(Key::Char(byte.into())),
-            // Bytes of characters beyond ASCII. No value in the form contains them.
+            // A byte of a character beyond ASCII. No value in the form contains such
+            // characters.
             (Self::Start | Self::CarriageReturn, _) => None,
         }
     }

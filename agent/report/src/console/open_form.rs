@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::form::{self, Form, Key};
 
-/// How long a form stays open without a key: a serial console shows no lines meanwhile.
+/// How long a form stays open without a key. The time is limited because a serial console
+/// shows no lines while a form is open.
 const IDLE: Duration = Duration::from_secs(300);
 /// The Enter key opens the form only if no other key arrived within this time before
 /// it. So a serial line that echoes the output does not open the form: the echo of a

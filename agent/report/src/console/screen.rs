@@ -24,7 +24,8 @@ const LINES_OF_INIT: usize = 4;
 /// More log lines than fit on a large screen.
 const LOG_LINES: usize = 80;
 
-/// A virtual terminal and what is drawn on it.
+/// A virtual terminal, or a serial console while the form is open, and the lines drawn on
+/// it.
 pub(super) struct Screen {
     file: File,
     drawn: Vec<ScreenLine>,
@@ -59,7 +60,8 @@ impl Screen {
             form::hint(),
             (size.0, size.1.saturating_sub(free)),
         );
-        // The agent ends soon, and init continues below its last status.
+        // If the work is done, the agent ends soon, and init prints below the last status
+        // of the agent.
         let cursor = match status.done {
             None => size.1,
             Some(_) => lines.len() + 1,
@@ -108,8 +110,8 @@ impl Screen {
 /// Returns the control sequences of the Linux console (console_codes(4)) that change
 /// `drawn` into `lines` on a terminal of this height. The cursor stays in line `cursor`,
 /// where later output of the kernel or of init begins. The status leaves this line empty,
-/// so the output does not mix with it. If it is the last line, the output scrolls the
-/// screen.
+/// so the output does not mix with the status. If `cursor` is the last line, the output
+/// scrolls the screen.
 fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize, cursor: usize) -> String {
     let mut out = String::new();
     for (number, line) in lines.iter().enumerate() {

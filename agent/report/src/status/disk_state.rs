@@ -57,7 +57,8 @@ impl Drop for DiskChange {
     }
 }
 
-/// Records that a disk has its image, in an agent that was restarted after that.
+/// Records that a disk already has its image. An agent calls this if it was restarted
+/// after the write.
 pub fn report_complete_disk() {
     update(|status| {
         if OPEN.load(Ordering::Relaxed) == 0 {

@@ -1,4 +1,5 @@
-//! The disk that the machine is installed to, and why it is no other one.
+//! The disk that the machine is installed to, and why the agent did not choose another
+//! disk.
 
 use std::fmt::Write as _;
 

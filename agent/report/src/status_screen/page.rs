@@ -247,7 +247,8 @@ impl Page {
 
     /// With [`Detail::Brief`], the NICs that have completed most steps come first. If a
     /// NIC has a carrier, the NICs without a carrier share a line, because a server may
-    /// have eight NICs of which one is in use.
+    /// have eight NICs of which one is in use. A NIC keeps its own lines if the reason
+    /// for its missing carrier is known.
     fn nics(&mut self, nics: &[Nic], detail: Detail) {
         if detail == Detail::Steps {
             nics.iter().for_each(|nic| self.nic(nic, detail));
@@ -300,8 +301,8 @@ impl Page {
             let names: Vec<_> = { done.iter() }
                 .filter(|step| !["carrier", "address"].contains(&step.step.as_str()))
                 .map(|step| match step.text.as_str() {
-                    // Show this, because it is a sign of a wrong netmask if the next step
-                    // fails.
+                    // Show that the route has no gateway: if the next step fails, this is
+                    // a sign of a wrong netmask.
                     ON_LINK => format!("{} ({ON_LINK})", step.step),
                     _ => step.step.clone(),
                 })

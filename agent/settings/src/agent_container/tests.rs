@@ -22,7 +22,8 @@ struct Container {
 }
 
 impl Container {
-    /// The container of the unit, whose file is `of_unit`.
+    /// The container of a host. Its unit mounts the file /etc/ironic-python-agent.conf of
+    /// the host, with the text `of_unit`, as ignition.conf.
     fn new(of_unit: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         let host = root.path().join("mnt/coreos");
@@ -46,7 +47,7 @@ impl Container {
         ContainerParts::read(self.root.path(), &self.host, variables)
     }
 
-    /// The settings with the host's root as the root.
+    /// The settings of an agent that has changed its root to the host's root.
     fn settings(&self, variables: &[(&str, &str)], line: &str) -> Settings {
         Settings::merged(
             CommandLine::parse(line),
@@ -119,7 +120,8 @@ fn settings_of_openshifts_container() {
     ] {
         assert_eq!(of(key), format!("{value} ({origin})"), "{key}");
     }
-    // The collectors make the agent post the inventory to Ironic itself.
+    // The unit gives no URL of the inspector, but the image configures collectors. So the
+    // agent posts the inventory to the inspection API of Ironic itself.
     let url = |host: &str| format!("https://{host}:6385/v1/continue_inspection");
     let urls = ["192.0.2.5", "192.0.2.6"].map(url);
     assert_eq!(
@@ -165,7 +167,7 @@ fn files_that_the_settings_name_stay_within_reach() {
              tls_cert_file = /etc/none.pem\ntls_key_file = /etc/none.key\n"
         ),
     );
-    // A file of the host with the same path is another file.
+    // The host has another file at this path. The agent must not read that one.
     container.add("mnt/coreos/etc/none.pem", "of the host");
     let params = container.settings(&[], "").params;
     let copy = |path: &str| Some(format!("/run/landfall/container{path}"));

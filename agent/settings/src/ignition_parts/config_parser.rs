@@ -1,4 +1,5 @@
-//! Parses the config in a child process: somebody else may have written it.
+//! Parses `/config.ign` in a child process, because somebody else may have written the
+//! file.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -19,7 +20,7 @@ impl ConfigParser {
     /// The config that the parser of this session has read.
     ///
     /// # Errors
-    /// If the parser has found no valid config.
+    /// If the parser has found no valid config, or has failed.
     pub fn config(mut session: Session<Self>) -> Result<ConfigIgn, UnusableConfig> {
         let answer = session.ask(())?;
         let config = answer.map_err(|error| UnusableConfig::Content(plain_text(&error)))?;
@@ -65,7 +66,7 @@ impl Parser for ConfigParser {
 /// Reads a config.
 ///
 /// # Errors
-/// If the file is not an Ignition config.
+/// If the file is not an Ignition config, or if the parser has failed.
 pub(super) fn read(input: File) -> Result<ConfigIgn, UnusableConfig> {
     ConfigParser::config(Session::start(input)?)
 }

@@ -10,7 +10,8 @@ use landfall_media_formats::Medium;
 use landfall_parser_child::{Fault, Input, Parser, Session, plain_text};
 use serde::{Deserialize, Serialize};
 
-/// In characters. The longest label of ISO 9660 has 32, the longest publisher 128.
+/// In characters: the size limit of a label and of a publisher. In ISO 9660 the longest
+/// label has 32 characters, the longest publisher 128.
 const LONGEST_FACT: usize = 512;
 
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct MediumParser {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Question {
     Facts,
-    /// The content of a file of at most this many bytes.
+    /// The content of the file at this path, which may have at most this many bytes.
     Read(String, u32),
     /// The files in a directory.
     Files(String),
@@ -94,7 +95,7 @@ impl Parser for MediumParser {
     /// 30 s (`SD_TIMEOUT` and `SD_MAX_RETRIES` of Linux' drivers/scsi/sd.h). So the agent
     /// never ends the child while the kernel still retries a slow medium.
     const LIMIT: Duration = Duration::from_secs(300);
-    /// Longer than the agent waits for media in all (`media_wait.rs`).
+    /// Longer than the agent waits for media in total (`LONGEST` in `media_wait.rs`).
     const TOTAL: Duration = Duration::from_secs(1800);
     /// A file of 1 MiB, or the longest list of names.
     const LARGEST_ANSWER: usize = 4 << 20;
@@ -146,7 +147,7 @@ impl ConfinedMedium {
     /// type's methods.
     ///
     /// # Errors
-    /// If the medium cannot be read.
+    /// If the medium cannot be read, or if its parser fails.
     pub fn open(
         image: File,
         on_progress: impl FnMut() + Send + 'static,
@@ -172,7 +173,7 @@ impl ConfinedMedium {
     /// such file.
     ///
     /// # Errors
-    /// If the file has more than `limit` bytes or cannot be read.
+    /// If the file has more than `limit` bytes or cannot be read, or if the parser fails.
     pub fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, MediumError> {
         let question = Question::Read(path.to_owned(), limit);
         match self.session.ask(question)? {
@@ -192,7 +193,7 @@ impl ConfinedMedium {
     /// may contain any characters.
     ///
     /// # Errors
-    /// If the directory cannot be read.
+    /// If the directory cannot be read, or if the parser fails.
     pub fn files(&mut self, directory: &str) -> Result<Vec<String>, MediumError> {
         let question = Question::Files(directory.to_owned());
         match self.session.ask(question)? {

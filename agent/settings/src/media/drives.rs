@@ -24,7 +24,7 @@ const CD_TYPE: &str = "5";
 /// `SR_TIMEOUT` of sr.c) before it retries, so 10 s remain for the retry.
 pub(super) const SILENCE: Duration = Duration::from_secs(40);
 
-/// The drives, while the agent looks into them again and again.
+/// The drives of a search, which looks into them repeatedly.
 #[derive(Debug)]
 pub(super) struct Drives<'a> {
     places: &'a Places,

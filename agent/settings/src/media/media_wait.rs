@@ -16,7 +16,8 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// directories.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The reader ends this much earlier, to hand over what it has.
+/// The thread that reads ends this much before the agent gives up, so that it can hand
+/// over what it has read.
 const HANDOVER: Duration = Duration::from_secs(2);
 
 /// Shared by the agent, the thread that reads, and the threads of the drives.
@@ -83,7 +84,7 @@ impl MediaWait {
         state.latest.min(state.progress + LIMIT)
     }
 
-    /// How long the reader may still work if nothing more is read.
+    /// How long the thread that reads may still work if it reads nothing more.
     pub(super) fn left_to_reader(&self) -> Duration {
         let end = self.end() - HANDOVER;
         end.saturating_duration_since(Instant::now())

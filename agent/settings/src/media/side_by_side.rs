@@ -42,7 +42,7 @@ impl Progress {
     }
 }
 
-/// Works on drives, each with a result.
+/// Runs one thread for each drive, and collects their results.
 #[derive(Debug)]
 pub(super) struct SideBySide<T> {
     media_wait: MediaWait,
@@ -98,8 +98,9 @@ impl<T: Send + 'static> SideBySide<T> {
         true
     }
 
-    /// Waits until each drive has a result or has been silent for too long. Returns the
-    /// new results, in the order of the drives' names.
+    /// Waits until each drive has a result or has been silent for too long, or until the
+    /// thread that reads the media must end. Returns the new results, in the order of the
+    /// device nodes.
     pub(super) fn wait(&mut self) -> BTreeMap<PathBuf, T> {
         let start = Instant::now();
         let mut results = BTreeMap::new();
@@ -126,7 +127,7 @@ impl<T: Send + 'static> SideBySide<T> {
         }
     }
 
-    /// How long to wait for the pending drives if nothing more is read.
+    /// How long to wait for the drives in `pending` if nothing more is read.
     fn left(&self) -> Duration {
         let of_drives = self.pending.values();
         let of_drives = of_drives.map(|drive| self.silence.saturating_sub(drive.silence()));

@@ -194,8 +194,8 @@ fn parameters_on_a_floppy() {
     assert!(parameters.device.ends_with("dev/sdb"));
     assert_eq!(media.warnings, [""; 0]);
 
-    // The medium has no label, but the name of the drive shows that it is virtual
-    // media.
+    // The label is not that of Ironic, but the model name of the drive shows that the
+    // medium is virtual media.
     let host = Host::new();
     floppy(&host.usb_disk("sdb", 2880), "x", Some(text));
     let model = host.path("sys/block/sdb/device/model");
@@ -246,8 +246,8 @@ fn disks_are_not_looked_at() {
     assert_eq!(certificate, None, "not booted from virtual media");
 }
 
-/// A config drive as a deployment leaves it on the machine's disk: in a partition. Here
-/// the disk could also be virtual media.
+/// A deployment leaves the config drive in a partition of the disk. Here the disk is on
+/// USB and small, so it could also be virtual media.
 #[test]
 fn a_config_drive_in_a_partition_is_not_looked_at() {
     const PARTITION: usize = 1 << 20;
@@ -270,7 +270,7 @@ fn a_config_drive_in_a_partition_is_not_looked_at() {
             };
             assert_eq!(read(&wanted, &host.places(), || true), Media::default());
         } else {
-            // The one that the agent waits for.
+            // The medium that the agent waits for.
             boot_iso(&host.cd_drive("sr0"), "config-2", publisher);
             let media = read(&wanted(), &host.places(), || true);
             assert!(media.network_data.unwrap().device.ends_with("sr0"));

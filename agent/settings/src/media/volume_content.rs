@@ -30,7 +30,9 @@ struct Content {
     network_data: Option<Text>,
 }
 
-/// The content of all volumes. The order of the volumes decides which one takes precedence.
+/// Reads the wanted parts of all volumes. Adds the texts and the warnings to `media`, and
+/// returns the configuration files. If several volumes have `parameters.txt`, the volume
+/// whose device node comes first takes precedence.
 pub(super) fn read(
     wanted: &Wanted,
     volumes: Vec<Volume>,

@@ -17,8 +17,8 @@ const CONFIG_2: &str = "config-2";
 const BOOT_ISO: &str = "VMEDIA_BOOT_ISO";
 /// Label of the medium with `parameters.txt`.
 const PARAMETERS: &str = "ir-vfd-dev";
-/// A part of the model name of a virtual drive, in lower case. The agent identifies the
-/// drive by this name if no medium has the label.
+/// A part of the model name of a virtual drive, in lower case. If no medium has the label
+/// `PARAMETERS`, the agent looks for `parameters.txt` in the drives with this name.
 const MODEL: &str = "virtual media";
 
 /// A medium with a file system.
@@ -74,7 +74,8 @@ impl Volume {
         self.is_labelled(PARAMETERS)
     }
 
-    /// Whether this is one of the two kinds of ISO that Ironic builds.
+    /// Whether this is one of the two kinds of ISO that Ironic builds, and not one that
+    /// an earlier boot with another publisher has left in the drive.
     pub(super) fn is_boot_medium(&self, publisher: &str) -> bool {
         (self.is_labelled(CONFIG_2) || self.is_labelled(BOOT_ISO)) && !self.is_of_other(publisher)
     }
@@ -105,15 +106,16 @@ impl Volume {
 }
 
 /// Chooses the medium for configuration files: an ISO of this publisher takes precedence
-/// over other media. Returns an index into `volumes`.
+/// over Ironic's other ISOs. Returns an index into `volumes`.
 pub(super) fn for_configuration(volumes: &[Volume], publisher: &str) -> Option<usize> {
     let ours = |volume: &Volume| volume.is_boot_medium(publisher);
     let named = volumes.iter().position(|v| ours(v) && v.is_of(publisher));
     named.or_else(|| volumes.iter().position(ours))
 }
 
-/// Chooses the medium for the host's network data. If this boot names no publisher, the
-/// medium must not name one either: old versions of Ironic did not set a publisher.
+/// Chooses the medium for the host's network data; returns an index into `volumes`. If
+/// this boot names no publisher, the medium must not name one either, because old
+/// versions of Ironic name it neither on the command line nor on the medium.
 pub(super) fn for_network_data(volumes: &[Volume], publisher: &str) -> Option<usize> {
     volumes
         .iter()
@@ -131,8 +133,8 @@ pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
     }
 }
 
-/// The medium in a drive; `None` if the drive is empty or unreadable. If the parser of
-/// the medium fails, the error has the reason.
+/// The medium in a drive. `None` if the drive is empty or unreadable, or if the medium
+/// has no known file system. If the parser of the medium fails, the error has the reason.
 pub(super) type Opened = Result<Option<Volume>, Fault>;
 
 /// Opens the medium in a drive. Records in `progress` when the drive delivers data.
@@ -156,7 +158,8 @@ pub(super) fn open(drive: &Path, node: &Path, progress: Progress) -> Opened {
     }
 }
 
-/// The content of a file of the drive in /sys.
+/// The content of a file of the drive in /sys, without spaces around it. Empty if the
+/// file cannot be read.
 pub(super) fn attribute(drive: &Path, name: &str) -> String {
     let text = fs::read_to_string(drive.join(name)).unwrap_or_default();
     text.trim().to_owned()

@@ -14,7 +14,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Zero stands for unknown, as it cannot occur.
+    /// The values of this process. Zero means that a value is unknown, because a running
+    /// process always uses some memory and some files.
     pub(super) fn this() -> Self {
         let memory = memory_use::resident_and_peak_kib();
         let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
@@ -210,8 +211,8 @@ impl Display for Sample<'_> {
     }
 }
 
-/// The value of a label. Line breaks cannot occur, because the status has only
-/// printable characters.
+/// Writes the value of a label, with escapes. Line breaks need no escape, because the
+/// status has only printable characters.
 struct Label<'a>(&'a str);
 
 impl Display for Label<'_> {

@@ -18,8 +18,9 @@ const SIGNATURE: &str = "0x";
 /// nothing, because the image contains its own boot code.
 ///
 /// # Errors
-/// If the entry cannot be made. On BIOS, also if the agent would have to install a boot
-/// loader into the image: that would run the image's programs with the agent's rights
+/// If the agent has no write permission. Unless `ignore_failure` is set, also if the
+/// entry cannot be made, and on BIOS if the agent would have to install a boot loader
+/// into the image: that would run the image's programs with the agent's rights
 /// (CVE-2026-43003). By default Ironic's agent no longer does this either.
 pub(super) fn install(
     disk: &Path,
@@ -40,7 +41,7 @@ pub(super) fn install(
     } else {
         BootEntry::Required
     };
-    // No command of Ironic keeps partitions.
+    // `&[]`: no command of Ironic keeps partitions of the disk.
     entry.carry_out(disk, &[], &permission, &critical_section::enter())?;
     tracing::debug!("install_bootloader for {target_mode} done");
     Ok(Value::Null)

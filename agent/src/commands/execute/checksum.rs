@@ -9,9 +9,10 @@ use landfall_report::failure::{Failure, Result};
 
 use crate::commands::image_info::{GivenChecksum, MD5_ADVICE};
 
-/// The proof that the image of the request `image` is authentic: its digest. Fetches a
-/// checksum file if the checksum is a URL. `md5_enabled` is the setting of that name.
-/// `verified` is false if servers need no valid certificate (`ipa-insecure`).
+/// The proof that the image of the request `image` is authentic: its digest, or
+/// [`Proof::Nothing`] if no checksum was given. Fetches a checksum file if the checksum
+/// is a URL. `md5_enabled` is the setting of that name. `verified` is false if servers
+/// need no valid certificate (`ipa-insecure`).
 ///
 /// # Errors
 /// If a checksum was given but cannot be used. The agent then does not write the image.
@@ -56,8 +57,9 @@ fn proves_nothing(checksum: &Checksum, verified: bool) -> Option<String> {
     ))
 }
 
-/// Parses a checksum. `os_hash_*` takes precedence over `checksum` if its algorithm
-/// is known (ironic-python-agent, `extensions/standby.py`).
+/// Parses a checksum. `os_hash_*` takes precedence over `checksum` if it has a value and
+/// a known algorithm (ironic-python-agent, `extensions/standby.py`). Returns `None` if no
+/// checksum was given.
 pub(super) fn parse(given: &GivenChecksum) -> Result<Option<Checksum>> {
     let not_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let name = not_empty(&given.os_hash_algo);

@@ -1,4 +1,4 @@
-//! `log.collect_system_logs`: the archive of `logs`, plus the properties of the
+//! `log.collect_system_logs`: the archive of `landfall_logs`, plus the properties of the
 //! disks and the firmware's boot entries.
 
 use std::fmt::Write as _;

@@ -37,8 +37,8 @@ pub(super) async fn execute(
     create_volumes(machine, node, config, permission).await
 }
 
-/// Creates the volumes of the argument `raid_config`. Unless `delete_existing` is false,
-/// it first deletes all existing volumes.
+/// Creates the volumes of the argument `raid_config`. Unless `delete_existing` is false
+/// or null, it first deletes the existing volumes.
 pub(super) async fn apply(
     machine: &Machine,
     node: &Node,
@@ -77,7 +77,8 @@ fn deletes_existing(arguments: &Value) -> Result<bool> {
 }
 
 /// Checks that the volumes can be created after the deletion of the arrays: that there
-/// are enough disks, and that they are large enough.
+/// are enough disks, that they are large enough, and, if `guarded` is set, that they hold
+/// no file system that other machines use.
 async fn check_without_arrays(node: &Node, wanted: &RaidConfig, guarded: bool) -> Result<()> {
     let (node, wanted) = (node.clone(), wanted.clone());
     blocking(move || {
@@ -201,8 +202,8 @@ fn too_few(wanted: &WantedVolume, fewest: usize, found: usize) -> Failure {
         .hint("add disks, or free some: disks in skip_block_devices, in use or in an array are not free, and the step delete_configuration deletes arrays")
 }
 
-/// Finds one disk for each entry: the first matching disk that no earlier entry has
-/// taken.
+/// Finds one disk for each entry of `hints`: the first matching disk that no earlier
+/// entry has taken.
 fn matching(hints: &[RootDeviceHints], usable: &[Disk]) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     for entry in hints {

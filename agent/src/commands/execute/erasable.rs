@@ -28,8 +28,9 @@ pub(super) use obstacle::Obstacle;
 #[derive(Debug, Clone)]
 pub(super) struct Erasable {
     pub disk: PathBuf,
-    /// Identifies the disk as it was when it was listed. Cleaning takes hours, and in
-    /// this time the name may pass to another disk that must not be erased.
+    /// Identifies the disk as it was when it was listed; `None` if the kernel gives no
+    /// device number. Cleaning takes hours, and in this time the name may pass to another
+    /// disk that must not be erased.
     identity: Option<Identity>,
     /// The partitions, in descending order of their names.
     pub partitions: Vec<PathBuf>,
@@ -109,8 +110,9 @@ pub(super) struct Arrays {
 /// The disks of the machine, for [`Arrays`].
 ///
 /// # Errors
-/// See [`list`]. Also if the skip list names an array by a device node that does not
-/// exist, because then the agent does not know which array to keep.
+/// See [`list`]. Also if a disk is a RAID member and the skip list names an array by a
+/// device node that does not exist, because then the agent does not know which array to
+/// keep.
 pub(super) fn list_for_arrays(node: &Node) -> Result<Arrays> {
     let devices = block_devices::collect(&SystemPath::live());
     let skip_list = skip_list(node)?;
@@ -190,7 +192,8 @@ fn choose(
 }
 
 /// Marks the disks that cannot be erased because a device on them, such as an LVM volume,
-/// also uses another disk that is not erased.
+/// also uses another disk that is not erased, or is no device of the device mapper and so
+/// cannot be released, for example bcache.
 fn mark_entangled(kernel: &KernelView, disks: &mut [Erasable]) {
     loop {
         let free: BTreeSet<String> = disks
@@ -265,7 +268,7 @@ fn controller(disk: &str) -> Option<&str> {
     controller.starts_with("/dev/nvme").then_some(controller)
 }
 
-/// A disk and its partitions, under every path to it.
+/// The device nodes of a disk and of its partitions, for every path to the disk.
 fn names(device: &BlockDevice) -> impl Iterator<Item = String> {
     let traits = &device.disk.traits;
     let partitions = device.partitions.iter().map(|part| part.name.clone());
@@ -370,7 +373,9 @@ pub(super) async fn list_unshared(
 /// again, because they only use data that the kernel provides without reading the disk.
 ///
 /// # Errors
-/// If `guarded` is set and the disk holds a file system that other machines use.
+/// If the disk has disappeared, if another disk now has its name, or if it is a medium
+/// that must not be erased. Also if `guarded` is set and the disk holds a file system
+/// that other machines use.
 pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> {
     let name = disk.name();
     // The skip lists were applied to the disk that had this name at the time of the

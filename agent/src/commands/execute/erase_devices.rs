@@ -41,7 +41,7 @@ impl Options {
             let given = node.driver_info(key).and_then(Value::as_u64);
             given.unwrap_or(default).min(most)
         };
-        // Old conductors send this option under its second name.
+        // Old conductors send the option under the second name.
         let overwrite_after_failure = node
             .driver_info("agent_continue_if_secure_erase_failed")
             .or_else(|| node.driver_info("agent_continue_if_ata_erase_failed"))
@@ -61,7 +61,8 @@ impl Options {
     }
 }
 
-/// Erases all disks, several at a time. The result names each disk.
+/// Erases all disks of [`erasable::list_unshared`], several at a time. The result is an
+/// object with the name of each disk.
 pub(super) async fn execute(
     machine: &Machine,
     node: &Node,
@@ -87,7 +88,8 @@ pub(super) async fn execute(
     .await
 }
 
-/// Erases NVMe disks by their own command, and the metadata of all other disks.
+/// Erases NVMe disks by their own command, and the metadata of all other disks. If the
+/// command fails or the conductor forbids it, erases only the metadata of the NVMe disk.
 pub(super) async fn execute_express(
     machine: &Machine,
     node: &Node,
@@ -118,8 +120,8 @@ pub(super) async fn execute_express(
     .await
 }
 
-/// Runs `work` for each disk, up to `concurrency` at a time. Continues after
-/// failures.
+/// Runs `work` for each disk, up to `concurrency` at a time. Continues after failures.
+/// Returns the failures with the names of the disks.
 fn each(
     disks: Vec<Erasable>,
     concurrency: usize,
@@ -214,13 +216,15 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
     overwrite(&target, options.passes)?;
     target.reread_partitions()?;
     target.refresh_other_paths();
-    // Check again: two paths to one disk may now show different content. In this case
-    // there are two disks.
+    // Check again whether other disks have this disk's identity: two device nodes that
+    // counted as paths to one disk may now show different content. In this case there are
+    // two disks.
     target.refuse_namesake()
 }
 
-/// Erases the disk by the disk's own erase command. Returns `false` if the disk has no
-/// such command, or if the options forbid it.
+/// Erases the disk by the disk's own erase command. Returns `false` if an ATA disk has no
+/// such command, if the disk is neither NVMe nor ATA, or if the options forbid the
+/// command. An NVMe disk without the command is an error.
 fn erase_by_its_own_means(
     disk: &Erasable,
     options: &Options,
@@ -322,7 +326,7 @@ mod tests {
         assert_eq!((odd.concurrency, odd.passes.random), (1, 1));
     }
 
-    /// A disk with file system and data, and whether all of its bytes are left.
+    /// A file with a file system, as the content of a disk. Also returns its bytes.
     fn used() -> (tempfile::NamedTempFile, Vec<u8>) {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(8 << 20).unwrap();
@@ -354,11 +358,11 @@ mod tests {
         // The name may also change after the disk was released.
         let failure = disk.open(&disk.disk, &permission).unwrap_err();
         assert!(failure.details.contains(refused), "{failure}");
-        // The step erase_devices_metadata, and erase_devices_express on this disk.
+        // The steps erase_devices_metadata and erase_devices_express call `erase_disk`.
         let failures = erase_metadata::erase_disk(&disk, &permission);
         assert_eq!(failures.len(), 1, "{failures:?}");
         assert!(failures[0].1.details.contains(refused), "{failures:?}");
-        // A disk that an unlock has made readable.
+        // The step erase_devices calls `inspect_again` for a disk that it has unlocked.
         let failure = erasable::inspect_again(&disk, false).unwrap_err();
         assert!(failure.details.contains(refused), "{failure}");
         for (file, content) in [(&listed, of_listed), (&kept, of_kept)] {

@@ -89,8 +89,9 @@ fn erase_device(disk: &Erasable, path: &Path, permission: &WritePermission) -> R
         found => found.join(", "),
     };
     tracing::info!("{}: metadata erased, found {found}", path.display());
-    // Check again: two paths to one disk may now show different content. In this case
-    // there are two disks.
+    // Check again whether other disks have this disk's identity: two device nodes that
+    // counted as paths to one disk may now show different content. In this case there are
+    // two disks.
     target.refuse_namesake()
 }
 

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::commands::machine::blocking;
 
-/// By default the step removes the boot entries that lead to a disk.
+/// The default of `match_patterns`: the boot entries that lead to a disk, or to a shim or
+/// GRUB.
 const DEFAULT_PATTERNS: [&str; 3] = [r"^HD\(", r"shim.*\.efi", r"grub.*\.efi"];
 /// The maximum number of patterns in a list.
 const PATTERNS: usize = 64;

@@ -12,8 +12,8 @@ use landfall_settings::Settings;
 /// because the image has the same default as the ramdisk.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FirstBootNetwork {
-    /// Kernel arguments for the first boot, copied literally from the command line
-    /// of this boot.
+    /// Kernel arguments for the first boot: `rd.neednet=1`, and arguments copied
+    /// literally from the command line of this boot.
     pub arguments: Option<String>,
     /// NetworkManager keyfiles as name and content. They come from the live system or
     /// the ramdisk. The agent makes them from this boot's plan if the plan does not
@@ -22,9 +22,10 @@ pub struct FirstBootNetwork {
 }
 
 impl FirstBootNetwork {
-    /// Chooses what to pass on from a boot with this command line and this plan. If
-    /// `may_copy` is false, it passes on only arguments, no files. `profiles` are the
-    /// keyfiles of a live system; they replace all other files.
+    /// Chooses what to pass on from a boot with this command line and this plan.
+    /// `profiles` are the keyfiles of a live system; they replace all other files.
+    /// Without `profiles`, and if `may_copy` is false, it passes on only arguments, no
+    /// files.
     pub(super) fn of_this_boot(
         line: &CommandLine,
         choice: &Choice,
@@ -44,8 +45,8 @@ impl FirstBootNetwork {
         Self::handed_on(line, choice, may_copy)
     }
 
-    /// Like [`Self::of_this_boot`], but also passes on a `BOOTIF=` that is the only
-    /// argument, as coreos-installer's boot service does.
+    /// Like [`Self::of_this_boot`] without `profiles`, but also passes on a `BOOTIF=`
+    /// that is the only argument, as coreos-installer's boot service does.
     pub fn handed_on(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
         if !(choice.has_files() && may_copy) {
             let arguments = with_network(&first_boot_arguments(line));
@@ -93,9 +94,9 @@ pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
     choice
 }
 
-/// Whether there is an argument other than `BOOTIF=`. This argument comes from a
-/// network boot menu, not from an operator. It names the NIC from which the ramdisk
-/// booted, but this boot tried every NIC anyway.
+/// Whether the command line has a network argument other than `BOOTIF=`. `BOOTIF=` comes
+/// from a network boot menu, not from an operator. It names the NIC from which the
+/// ramdisk booted, but this boot tried every NIC anyway.
 fn is_changed_default(line: &CommandLine) -> bool {
     let mut arguments = first_boot_arguments(line).into_iter();
     arguments.any(|text| !text.to_ascii_lowercase().starts_with("bootif="))

@@ -209,8 +209,9 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Loop devices that stand in for an array and one of its disks. A loop device
-    /// keeps its partition when it is detached.
+    /// A partition that the kernel shows on a loop device until this is dropped: a loop
+    /// device keeps its partitions when it is detached. The tests use two loop devices,
+    /// one as an array and one as a disk of the array.
     struct Shown(PathBuf);
 
     impl Shown {

@@ -1,5 +1,6 @@
-//! The step `install_coreos`: installs a CoreOS image with an Ignition config and
-//! kernel arguments, all of them from the node.
+//! The step `install_coreos`: installs a CoreOS image with an Ignition config and kernel
+//! arguments from the node. If the node names no image, the image comes from the kernel
+//! command line of this boot or from the ISO of the ramdisk.
 
 use std::sync::Arc;
 
@@ -69,7 +70,7 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     let params = &machine.settings.params;
     let meta_data = &config_drive["meta_data"];
     let mut append_kargs = kernel_arguments(meta_data, "coreos_append_karg")?;
-    // OpenShift passes this argument to the ramdisk for the installed system.
+    // OpenShift passes IPA_COREOS_IP_OPTIONS to the ramdisk for the installed system.
     append_kargs.extend(params.coreos_ip_options.as_deref().map(str::to_owned));
     let user_data = ignition_config(&config_drive["user_data"]);
     let host_name = host_name(meta_data);
@@ -104,8 +105,8 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     Ok(changes)
 }
 
-/// The image, and the digest or signature by which it is verified. Fetches a checksum
-/// file if there is one.
+/// The image and its expected digest, if one is given. Fetches a checksum file if there
+/// is one.
 async fn source(machine: &Machine, image: GivenImage) -> Result<ImageSource> {
     let params = &machine.settings.params;
     let request = Request {
@@ -136,7 +137,8 @@ async fn delete_old_arrays(
     if node.0.get("automated_clean") == Some(&Value::Bool(false)) {
         return Ok(());
     }
-    // The operator wants these volumes, and one of them may be for the image.
+    // The operator wants the volumes in the configuration, and one of them may be for the
+    // image.
     if RaidConfig::is_in(&node.0) {
         tracing::info!("the node has software RAID in its configuration: no array is deleted");
         return Ok(());

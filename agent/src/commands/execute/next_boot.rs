@@ -11,7 +11,8 @@ use crate::commands::machine::blocking;
 
 /// Chooses how the machine starts the installed system on `disk`: by kexec if `kexec` is
 /// set and the kernel of that system can be loaded, otherwise by a reboot through the
-/// firmware. Only for the ramdisk: in a live system, systemd shuts the machine down.
+/// firmware. Set `kexec` only in the ramdisk: in a live system, systemd shuts the machine
+/// down.
 pub async fn into_installed_system(kexec: bool, disk: Option<PathBuf>) -> Ending {
     if !kexec {
         return Ending::Reboot;

@@ -27,7 +27,8 @@ pub(super) struct RaidConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WantedVolume {
-    /// `volume_name`, or else `md` and the number of the volume, as with Ironic's agent.
+    /// `volume_name`, or else `md` and the number of the volume (from 0), as with
+    /// Ironic's agent.
     pub name: String,
     pub level: Level,
     pub share: Share,
@@ -69,8 +70,9 @@ impl RaidConfig {
         Ok(Some(Self { volumes }))
     }
 
-    /// The software RAID configuration of a node. `None` also for an invalid one, because
-    /// the step that creates the volumes has already reported it.
+    /// The software RAID configuration of a node: `target_raid_config`, or else
+    /// `raid_config`. `None` also for an invalid configuration, because the step that
+    /// creates the volumes has already reported it.
     pub fn of_node(node: &Value) -> Option<Self> {
         let configs = ["target_raid_config", "raid_config"].into_iter();
         let mut configs = configs.filter_map(|key| node.get(key));

@@ -44,11 +44,14 @@ fn report_hints(node: &Node, embedded: &Embedded) -> Result<()> {
     Ok(())
 }
 
-/// The root disk of this node: the one that the hints select, or else the smallest disk
-/// that is large enough. Waits for missing disks for as long as the settings allow.
+/// The root disk of this node: the root volume in its software RAID configuration, or
+/// else the disk that the hints select, or else the smallest disk that is large enough.
+/// Waits for missing disks for as long as the settings allow.
 ///
 /// # Errors
-/// If there is no such disk. The details say for each disk why it was not chosen.
+/// If no disk qualifies; the details say for each disk why it was not chosen. Also if the
+/// hints are invalid, and if the root volume is degraded, is not running, or has a name
+/// that two arrays have.
 pub(super) async fn find(machine: &Machine, node: &Node) -> Result<ChosenDisk> {
     let raid = RaidConfig::of_node(&node.0);
     if let Some(raid) = &raid {
@@ -79,8 +82,8 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<ChosenDisk> {
     disk.chosen()
 }
 
-/// The software RAID volume that the node's configuration names for the image. It takes
-/// precedence over all hints, as with Ironic's agent.
+/// The software RAID volume that the node's configuration names for the image. This
+/// volume takes precedence over all hints, as with Ironic's agent.
 async fn root_volume(volume: String) -> Result<ChosenDisk> {
     blocking(move || {
         let root = SystemPath::live();
@@ -88,7 +91,8 @@ async fn root_volume(volume: String) -> Result<ChosenDisk> {
         let mut running = disks::collect(&root);
         running.retain(|disk| sets(disk).volume.as_ref() == Some(&volume));
         let disk = only(running, &volume)?;
-        // The agent starts complete arrays only, but this one may have been running.
+        // The agent starts only complete arrays, but this array may already have been
+        // running without a disk.
         refuse_degraded(Path::new(&disk.name))?;
         tracing::info!(
             "root disk is {}, the software RAID volume {volume}",
@@ -125,7 +129,8 @@ fn only(mut running: Vec<Disk>, volume: &str) -> Result<Disk> {
     })
 }
 
-/// Keeps the default rule from choosing a volume with `is_root_volume: false`.
+/// Marks a volume with `is_root_volume: false` as a member of an array, so that the
+/// default rule (the smallest disk) does not choose it.
 fn without_data_volumes(mut sets: DiskSets, volumes: &[String]) -> DiskSets {
     if let Some(volume) = sets.volume.as_ref().filter(|it| volumes.contains(it)) {
         let name = format!("{volume}, which is_root_volume excludes");
@@ -149,8 +154,8 @@ fn reason(hints: Option<&GivenHints>) -> (String, String) {
     }
 }
 
-/// The disk that would be chosen if all software RAID except the kept volumes were
-/// deleted. Call it before the deletion.
+/// The disk that would be chosen if all software RAID were deleted, except the volumes in
+/// the node's skip list. Call this before the deletion.
 ///
 /// # Errors
 /// See [`find`]. If this fails, the caller must not delete anything, because there
@@ -182,9 +187,10 @@ fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     sets
 }
 
-/// Waits until a disk qualifies or the wait for disks ends. Calls `report` with all
-/// disks before it chooses. Also returns the other disks, with the reason why each was
-/// not chosen.
+/// Waits until a disk qualifies and, unless the hints name a single disk, until no
+/// further disk is expected; at most for as long as the settings allow. Calls `report`
+/// with all disks before it chooses. Also returns the other disks, with the reason why
+/// each was not chosen.
 async fn choose_when_there(
     machine: &Machine,
     node: &Node,

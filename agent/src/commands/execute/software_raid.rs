@@ -112,7 +112,8 @@ mod tests {
     use super::super::erasable::Erasable;
     use super::*;
 
-    /// The deletion stops the array, and then finds no disk of its name.
+    /// A running array is no candidate: the deletion stops the array, and then finds no
+    /// disk with its name.
     #[test]
     fn a_running_array_is_no_disk_to_search() {
         let disks = |obstacle: Option<Obstacle>| {

@@ -34,8 +34,8 @@ pub(super) async fn execute(
     let info = ImageInfo::read(&arguments["image_info"])?;
     info.refuse_md5(*machine.settings.params.md5_enabled)?;
     let permission = permission?;
-    // Ironic sends the config drive in both places. Older conductors send it only in
-    // `image_info`.
+    // Ironic sends the config drive in the argument `configdrive` and in `image_info`.
+    // Older conductors send it only in `image_info`.
     let drive = match &arguments["configdrive"] {
         Value::Null => &arguments["image_info"]["configdrive"],
         drive => drive,
@@ -160,7 +160,8 @@ mod tests {
         file
     }
 
-    /// The server of the checksum answers only after the disk has become another one.
+    /// The server of the checksum answers only after another disk has got the name of the
+    /// root disk.
     #[test]
     fn a_disk_that_got_the_name_of_the_root_disk_is_not_written() {
         let (chosen, other) = (disk(), disk());

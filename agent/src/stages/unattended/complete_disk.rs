@@ -32,7 +32,7 @@ struct Record {
     disk: OsString,
     /// `WrittenImage::kept`
     kept: Vec<u32>,
-    /// The boot entry is made, or not needed.
+    /// The boot entry is made or not needed, or its failure was only a warning.
     has_entry: bool,
 }
 

@@ -23,8 +23,9 @@ pub struct Order {
 }
 
 impl Order {
-    /// The installation that this boot orders, if any. `None` if the boot also names an
-    /// Ironic, because then only Ironic decides what is installed.
+    /// The installation that this boot orders, if any. `None` in a live system, whose own
+    /// installer applies `coreos.inst.*`. `None` also if the boot names an Ironic,
+    /// because then only Ironic decides what is installed.
     pub fn of(settings: &Settings, is_live_system: bool) -> Option<Self> {
         let line = match settings.embedded.root_device_hints() {
             Ok(None) => CoreosInst::from_command_line(&settings.command_line),
@@ -93,7 +94,8 @@ impl Order {
     /// If the options name no image, takes the one of `landfall.coreos.image`.
     ///
     /// # Errors
-    /// If the image's checksum is not a digest (only Ironic's steps accept a checksum
+    /// If the arguments of the image are invalid, if its checksum is an MD5 and MD5 is
+    /// disabled, if the checksum is not a digest (only Ironic's steps accept a checksum
     /// file), or if two sources give different digests.
     pub(super) fn fill_in_image(
         &self,
@@ -138,7 +140,8 @@ impl Order {
         Ok(())
     }
 
-    /// `has_own_image` says whether the boot medium holds an image.
+    /// Checks that an order of the old installer names an image. `has_own_image` says
+    /// whether the boot medium holds an image.
     ///
     /// # Errors
     /// If the kernel arguments are those of the old installer, and the image would have

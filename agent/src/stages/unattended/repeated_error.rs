@@ -26,7 +26,7 @@ struct Logged {
 }
 
 impl RepeatedError {
-    /// Whether to log this error now. The caller must then do it.
+    /// Whether to log this error now. If so, the caller must log it.
     pub(super) fn is_due(&mut self, text: &str) -> bool {
         let now = Instant::now();
         let interval = match &self.last {

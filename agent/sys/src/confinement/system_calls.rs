@@ -34,8 +34,8 @@ const ALLOWED: [i64; 20] = [
     libc::SYS_write,
 ];
 
-/// Once the filter is applied, a system call outside of the list ends the process
-/// (SIGSYS).
+/// The filter. Once it is applied, a system call that is neither in the list nor allowed
+/// by a condition below ends the process (SIGSYS).
 pub(super) fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let always = ALLOWED.map(|call| (call, Vec::new()));
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = always.into();

@@ -141,7 +141,8 @@ fn a_confined_process_ends_when_its_time_is_used_up() {
             black_box(0);
         }
     });
-    // The soft and the hard limit are one, which kills (setrlimit(2)).
+    // The soft limit equals the hard limit, at which the kernel sends SIGKILL
+    // (setrlimit(2)).
     ends_by(Signal::SIGKILL, ended);
 }
 

@@ -49,7 +49,7 @@ macro_rules! sixteen_rounds {
     };
 }
 
-/// Makes the schedule of both blocks, and adds the first block to the state.
+/// Computes the schedule of both blocks, and updates the state with the first block.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn first_block(state: &mut [u32; 8], first: &[u8; 64], second: &[u8; 64], schedule: &mut Schedule) {
     let mut x = words_of(first, second);
@@ -86,7 +86,7 @@ fn second_block(state: &mut [u32; 8], schedule: &Schedule) {
     add(state, [a, b, c, d, e, f, g, h]);
 }
 
-/// The first sixteen words of both blocks, which are big-endian.
+/// The first sixteen schedule words of each block: its bytes as big-endian words.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn words_of(first: &[u8; 64], second: &[u8; 64]) -> [__m256i; 4] {
@@ -105,14 +105,16 @@ fn words_of(first: &[u8; 64], second: &[u8; 64]) -> [__m256i; 4] {
     x
 }
 
-/// The next four words after these sixteen (FIPS 180-4, 6.2.2).
+/// The four words of the schedule that follow the sixteen words in `x0` to `x3` (FIPS
+/// 180-4, 6.2.2).
 #[inline]
 #[target_feature(enable = "avx2")]
 fn extended(x0: __m256i, x1: __m256i, x2: __m256i, x3: __m256i) -> __m256i {
     let back_15 = _mm256_alignr_epi8::<4>(x1, x0);
     let back_7 = _mm256_alignr_epi8::<4>(x3, x2);
     let sum = _mm256_add_epi32(_mm256_add_epi32(x0, back_7), sigma0(back_15));
-    // The last two words need the first two.
+    // sigma1 takes the word two places before, so the last two new words depend on the
+    // first two new words.
     let zeros = i64::from_ne_bytes([0x80; 8]);
     let results = 0x0b0a_0908_0302_0100;
     let to_first = _mm256_set_epi64x(zeros, results, zeros, results);

@@ -51,7 +51,7 @@ macro_rules! sixteen_rounds {
     };
 }
 
-/// Makes the schedule of both blocks, and adds the first block to the state.
+/// Computes the schedule of both blocks, and updates the state with the first block.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn first_block(
     state: &mut [u64; 8],
@@ -105,7 +105,7 @@ fn second_block(state: &mut [u64; 8], schedule: &Schedule) {
     add(state, [a, b, c, d, e, f, g, h]);
 }
 
-/// The first sixteen words of both blocks, which are big-endian.
+/// The first sixteen schedule words of each block: its bytes as big-endian words.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn words_of(first: &[u8; 128], second: &[u8; 128]) -> [__m256i; 8] {

@@ -1,4 +1,4 @@
-//! Compares both functions with those of the crate `sha2`.
+//! Compares the compression functions with those of the crate `sha2`.
 
 use proptest::prelude::*;
 use sha2::block_api::{compress256, compress512};

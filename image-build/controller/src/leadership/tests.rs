@@ -74,8 +74,9 @@ fn transitions_are_counted() {
     assert_eq!(count(Some(&old)), Some(8));
 }
 
-/// A copy that was stopped for a minute must not write when it continues. If it gets
-/// the lease again, that is a new term, because runs have done nothing meanwhile.
+/// A copy that was stopped for a minute must not write when it continues. If it gets the
+/// lease again, a new term begins. Then every resource needs a run, because the runs
+/// between the terms have written nothing.
 #[tokio::test(start_paused = true)]
 async fn the_right_to_write_ends_without_a_renewal() {
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());

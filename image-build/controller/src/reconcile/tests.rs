@@ -316,7 +316,7 @@ fn errors_of_the_configuration() {
     }
 }
 
-/// Row c of the table: the retries follow the time of the error in the status.
+/// The delays depend on the time of the error in the status.
 #[test]
 fn a_missing_secret() {
     let missing = |case: &mut Case| case.secret = SecretView::Missing;
@@ -355,7 +355,8 @@ fn a_missing_secret() {
     }
 }
 
-/// A Secret that is not claimed is in no watch.
+/// The controller does not watch a Secret that it has not claimed, so it reads the Secret
+/// again after a delay.
 #[test]
 fn a_secret_of_another_program_is_read_again() {
     let secret = SecretView::Read {
@@ -375,7 +376,7 @@ fn a_secret_of_another_program_is_read_again() {
     assert_eq!(case().reader().step(), WAIT);
 }
 
-/// Rows d and h: the old URL is taken back before the new image replaces the old
+/// The status stops reporting the old URL as ready before the new image replaces the old
 /// one.
 #[test]
 fn a_changed_secret_takes_two_writes() {
@@ -476,7 +477,7 @@ fn a_resource_without_a_secret_needs_none() {
     assert_eq!(case.writes()["networkData"], empty);
 }
 
-/// A change of `spec` that does not concern the image moves only the generation.
+/// A change of `spec` that does not concern the image changes only the generation.
 #[test]
 fn the_observed_generation_follows() {
     let case = Case::new().secret(true).rendered(URL, None).published(URL);

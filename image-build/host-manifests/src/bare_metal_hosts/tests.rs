@@ -135,7 +135,7 @@ fn all_forms_of_files_are_read() {
     assert_eq!(shown(&reading), expected);
 }
 
-/// Which value of a Secret takes effect, and how it is packed.
+/// Checks which value of a Secret takes effect, and how it may be encoded.
 #[test]
 fn keys_and_encodings() {
     const NMSTATE: &str = "interfaces:\n- name: eth0\n";
@@ -267,7 +267,7 @@ fn a_secret_that_cannot_be_used_is_a_fault() {
     );
 }
 
-/// 256 KiB, the limit of the controller, too.
+/// The limit is 256 KiB, as in Landfall's controller.
 #[test]
 fn the_largest_network_of_a_secret_is_read() {
     let mut text = "interfaces: [] # ".to_owned();

@@ -97,7 +97,8 @@ fn invalid_descriptions_are_rejected() {
     assert_eq!(fault, NetworkSecretError::NoText { key: "nmstate" });
 }
 
-/// Aliases that multiply to billions of values.
+/// The first text has aliases that expand to 10^12 values. The second text is nested
+/// 100000 levels deep.
 #[test]
 fn a_yaml_bomb_is_refused_at_once() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();

@@ -97,7 +97,7 @@ fn a_host_version_that_does_not_fit_is_an_error() {
     );
 }
 
-/// Makes a base whose description says something else about its areas.
+/// Makes a base whose description of its areas is changed.
 fn described(change: impl Fn(&mut Areas)) -> Vec<u8> {
     let mut image = fixtures::base_iso(Layout::default());
     let mut iso = Iso::open(Cursor::new(image.clone())).unwrap();
@@ -106,7 +106,8 @@ fn described(change: impl Fn(&mut Areas)) -> Vec<u8> {
     let mut description = Areas::from_json(&image[start..end]).unwrap();
     change(&mut description);
     let mut json = serde_json::to_vec(&description).unwrap();
-    // Names can only become shorter here: JSON may end in spaces.
+    // The changed description is not longer than the original. Spaces after it fill the
+    // file, because JSON may end in spaces.
     json.resize(end - start, b' ');
     image[start..end].copy_from_slice(&json);
     image

@@ -7,8 +7,8 @@ use landfall_initramfs::compress::unpack_segments;
 
 use crate::fixtures::RAMDISKS;
 
-/// An archive with one file, of a size that is no multiple of 4 after `extra`
-/// zeros.
+/// An archive with one file, and `extra` zeros after it. With these zeros, its size may
+/// have any remainder modulo 4.
 fn plain(extra: usize) -> Vec<u8> {
     let file = HostFile {
         path: "init".to_owned(),
@@ -63,7 +63,8 @@ fn unpacked_by_zstd(bytes: &[u8]) -> Vec<u8> {
     result.stdout
 }
 
-/// The files of a ramdisk. Each bare archive begins where the kernel finds it.
+/// The files of a ramdisk. Asserts that each uncompressed archive begins at a multiple of
+/// 4, where the kernel finds it.
 fn files_for_the_kernel(ramdisk: &[u8]) -> Vec<HostFile> {
     for segment in unpack_segments(ramdisk, 64 << 20).unwrap() {
         let is_found = segment.packing != "none" || segment.offset.is_multiple_of(4);
@@ -114,7 +115,7 @@ fn an_addition_follows_each_packing() {
         assert_eq!(open(&one).files(), host.files(), "{packing}");
         let reset = customized(&one, &HostVersion::default().reset());
         assert_eq!(reset, base, "{packing}");
-        // Nothing here unpacks lz4.
+        // `unpack_segments` cannot unpack lz4.
         if packing != "lz4" {
             let files = files_for_the_kernel(&one);
             let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
@@ -136,7 +137,8 @@ fn invalid_ramdisks_are_rejected() {
     assert!(BaseRamdisk::open(&mut Cursor::new(bytes), place).is_err());
 }
 
-/// The kernel takes four bytes after a block for the size of the next one.
+/// After a block of an lz4 archive, the kernel takes the next four bytes for the size of
+/// another block.
 #[test]
 fn zeros_end_an_lz4_archive() {
     let mut bases = Vec::new();
@@ -145,7 +147,8 @@ fn zeros_end_an_lz4_archive() {
         base.extend(vec![b'x'; length.into()]);
         bases.push(base);
     }
-    // What follows these is not known: an lz4 archive, for example.
+    // The check does not find the end of data in these formats, so an lz4 archive may
+    // follow.
     for magic in [&b"BZh9"[..], &b"]\0\0\x80\0"[..], &b"\x89LZO\0\r\n"[..]] {
         bases.push([magic, b"any bytes"].concat());
         bases.push([plain(0).as_slice(), magic, b"any bytes"].concat());
@@ -199,7 +202,8 @@ fn is_boundary(ramdisk: &[u8], offset: usize) -> bool {
     zeros < 8 && Packing::of(&rest[zeros..]).is_some()
 }
 
-/// In each packing, without and with an addition.
+/// Cuts ramdisks in each packing, without and with an addition, at each length that is
+/// not the end of an archive or member.
 #[test]
 fn a_cut_ramdisk_is_an_error() {
     let mut bases = vec![plain(0), plain(512), zstd_frame()];
@@ -222,7 +226,8 @@ fn a_cut_ramdisk_is_an_error() {
             );
         }
     }
-    // An addition that an older version has put behind a cut base.
+    // An older version of the builder may have appended an addition to a base that is cut
+    // off.
     let base = zstd_frame();
     let record = record_file(base.len() as u64 - 4);
     let addition = archive::write(&[], Some(&record), 0).unwrap();
@@ -231,7 +236,8 @@ fn a_cut_ramdisk_is_an_error() {
     assert!(matches!(opened, Err(BaseError::Ramdisk(_))), "{opened:?}");
 }
 
-/// Unlike a damaged area of an ISO, no `--reset` removes it.
+/// `--reset` replaces a damaged area of an ISO, but it does not remove a damaged
+/// addition.
 #[test]
 fn a_damaged_addition_is_an_error() {
     let base = plain(0);
@@ -252,7 +258,8 @@ fn a_record_that_lies_is_ignored() {
         .windows(text.len())
         .position(|part| part == text.as_bytes());
     let at = at.unwrap() + text.len();
-    // Ten times the size is behind the end of the file.
+    // The record now contains ten times the size of the base, which is beyond the end of
+    // the file.
     bytes[at..at + 2].copy_from_slice(b"0}");
     assert_eq!(open(&bytes).base(), 0..bytes.len() as u64);
 }

@@ -5,7 +5,7 @@ use axum::http::Uri;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-/// In characters: the longest name of a host.
+/// The maximum length of a search text in characters: that of a host's name.
 const MAX_SEARCH: usize = 253;
 
 /// The hosts that the page lists.

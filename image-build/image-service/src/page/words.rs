@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// In the units of the builder: megabytes are millions of bytes.
+/// The size in the units of the builder: a megabyte has a million bytes.
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),

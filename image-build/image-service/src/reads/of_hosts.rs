@@ -22,7 +22,7 @@ pub(crate) struct FileRead {
     pub(crate) etag: String,
     /// In bytes.
     pub(crate) size: u64,
-    /// In bytes: what was sent at least once.
+    /// The number of bytes that were sent at least once.
     pub(crate) read: u64,
     /// True if `read` may be too large, because ranges were joined.
     pub(crate) is_rough: bool,

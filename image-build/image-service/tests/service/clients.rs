@@ -43,7 +43,7 @@ fn is_closed(mut stream: &TcpStream, within: Duration) -> bool {
     false
 }
 
-/// The health checks of the controller.
+/// The controller serves its health checks with `listen_for`.
 #[test]
 fn routes_of_another_service_have_the_limits_too() {
     let runtime = tokio::runtime::Builder::new_multi_thread();
@@ -57,7 +57,7 @@ fn routes_of_another_service_have_the_limits_too() {
     let listening = runtime.block_on(async { listen_for(any, routes, limits).unwrap() });
     let silent = [(); 2].map(|()| TcpStream::connect(listening.address()).unwrap());
     thread::sleep(Duration::from_millis(500));
-    // Both are new, so neither gives way.
+    // Both connections are new, so the service closes the third one instead.
     let third = TcpStream::connect(listening.address()).unwrap();
     assert!(is_closed(&third, Duration::from_secs(2)));
     for stream in &silent {
@@ -107,7 +107,8 @@ fn clients_that_take_nothing_are_closed() {
         read += slow.read_some(&mut buffer);
     }
     assert!(read > 1 << 20, "{read}");
-    // It must go on reading: a pause as long as the limit would end it, too.
+    // The slow client must continue to read: a pause as long as the limit would end its
+    // connection, too.
     let mut rest = 0;
     while read + rest < 20 << 20 {
         match slow.read_some(&mut buffer) {
@@ -121,7 +122,7 @@ fn clients_that_take_nothing_are_closed() {
     drips.join().unwrap();
     thread::sleep(Duration::from_secs(2));
     let mut all = Vec::new();
-    // It gets only what the kernel had in its buffers.
+    // The stuck client gets only what the kernel had in its buffers.
     let _ = stuck.read_to_end(&mut all);
     assert!(all.len() < fixture.iso.len(), "{}", all.len());
 }
@@ -183,7 +184,7 @@ fn few_clients_read_the_status_at_once() {
     let refused = fixture.get("/status.json", &[]);
     assert_eq!(refused.status, 503);
     assert!(refused.header("retry-after").is_some());
-    // Hosts and probes do not notice.
+    // The files of the hosts and the probes are still served.
     let ramdisk = format!("/n{:0>250}.initramfs", 0);
     assert_eq!(fixture.get(&ramdisk, &[]).status, 200);
     assert_eq!(fixture.get("/readyz", &[]).status, 200);
@@ -224,7 +225,7 @@ fn slow_readers_do_not_block_the_page() {
         let value = |line: &str| line.rsplit(' ').next()?.parse::<u64>().ok();
         values.filter_map(value).sum::<u64>()
     };
-    // Until each has a page that it does not take.
+    // Wait until the service has no further page that a slow client can take.
     let mut answered = 0;
     let end = Instant::now() + Duration::from_secs(60);
     loop {

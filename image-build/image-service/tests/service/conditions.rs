@@ -64,7 +64,7 @@ fn a_version_never_changes_and_the_newest_is_not_cached() {
     assert_eq!(store.put("node1", host(1)).unwrap(), old);
     let new = store.put("node1", host(7)).unwrap();
     assert_ne!(new.id, old.id);
-    // It was read, so it is kept for its readers.
+    // A client has read the old version, so the service keeps it.
     assert!(fixture.get(&old.iso, &[]).body == version.body);
     assert_ne!(
         fixture.get(&new.iso, &[]).header("etag"),
@@ -74,7 +74,7 @@ fn a_version_never_changes_and_the_newest_is_not_cached() {
     store.put("node2", host(8)).unwrap();
     let gone = fixture.get(&unread.iso, &[]);
     assert_eq!((gone.status, gone.header("retry-after")), (503, Some("2")));
-    // Without a range, the client begins with the newest.
+    // After a request without a range, the client gets the newest version.
     fixture.client().ask("HEAD", &new.newest_iso, &[]);
     let changed = fixture.get(
         &new.newest_iso,

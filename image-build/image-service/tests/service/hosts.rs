@@ -68,7 +68,7 @@ fn a_new_base_changes_every_version() {
         ramdisk: None,
         kernel: None,
     };
-    // A transfer that is under way ends with the old base.
+    // A transfer in progress continues to its end with the old base.
     let mut slow = fixture.client();
     slow.send(b"GET /node1.iso HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(slow.head().unwrap().status, 200);
@@ -91,7 +91,7 @@ fn a_new_base_changes_every_version() {
     assert_eq!(fixture.get(&before.kernel, &[]).status, 503);
     store.put("node1", host(1)).unwrap();
 
-    // The service does not depend on the files any more.
+    // The service has copied the base, so it does not need the files any more.
     let whole = fixture.get("/node1.iso", &[]).body;
     fs::File::options()
         .write(true)

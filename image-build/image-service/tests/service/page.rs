@@ -114,7 +114,7 @@ fn only_listeners_with_the_status_have_the_page() {
     }
 }
 
-/// The page stays small and quick with many hosts, and few clients have it at a time.
+/// The page stays small and quick with many hosts.
 #[test]
 fn the_page_of_ten_thousand_hosts_is_small() {
     let fixture = Fixture::new();
@@ -185,7 +185,7 @@ fn a_description_is_read_once() {
     assert!(again * 3 < first, "first {first:?}, then {again:?}");
 }
 
-/// What the operator waits for: a BMC that reads slowly.
+/// An operator watches a BMC that reads slowly.
 #[test]
 fn the_page_shows_a_transfer_that_is_under_way() {
     let layout = landfall_host_media::fixtures::Layout {

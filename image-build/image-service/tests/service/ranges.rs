@@ -1,4 +1,4 @@
-//! The table of docs/image-service.md, over a socket.
+//! Tests the table of ranges in docs/image-service.md over a socket.
 
 use proptest::prelude::*;
 

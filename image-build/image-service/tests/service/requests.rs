@@ -74,7 +74,7 @@ fn other_programs_read_the_iso() {
     assert_eq!(output.stdout, b"{\"number\":1}", "{output:?}");
 }
 
-/// coreos-installer puts such arguments into an ISO, and GRUB passes them on.
+/// coreos-installer may put arguments with `$` into an ISO, and GRUB passes them on.
 #[test]
 fn arguments_that_no_script_can_pass_on() {
     let mut iso = fixtures::base_iso(Layout::default());
@@ -126,7 +126,7 @@ fn unknown_paths() {
     }
 }
 
-/// Old programs compare header names letter by letter.
+/// Old programs compare the names of headers case-sensitively.
 #[test]
 fn header_names_have_capitals() {
     let fixture = Fixture::new();

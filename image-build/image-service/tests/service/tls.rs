@@ -112,7 +112,7 @@ fn a_new_certificate_is_for_new_connections() {
         assert_eq!(error, format!("cannot read {}", path.display()));
         write_identity(&fixture.directory);
     }
-    // The service also notices changed files without an order.
+    // `reload_if_changed` reads the files only if they have changed.
     let _ = tls.reload_if_changed();
     assert!(!tls.reload_if_changed().unwrap());
     write_identity(&fixture.directory);

@@ -1,8 +1,8 @@
 //! A layer of an image: a tree as tar, packed with gzip.
 //!
 //! The format is gzip, because every kubelet, docker and CRI-O reads it, and because
-//! skopeo and podman push such a layer unchanged. They would pack an unpacked layer
-//! while they push it, and so change its digest.
+//! skopeo and podman push such a layer unchanged. They would compress an uncompressed
+//! layer during the push, and so change its digest.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

@@ -19,7 +19,8 @@ fn read(tree: &TarTree, path: &str) -> Value {
     serde_json::from_slice(&bytes).unwrap()
 }
 
-/// Every descriptor below a value: its digest is that of a blob of its size.
+/// Asserts for every descriptor in a value that the tree has its blob, with its size and
+/// digest.
 fn blobs_are_there(tree: &TarTree, value: &Value) {
     let Some(digest) = value["digest"].as_str() else {
         let parts: Vec<&Value> = match value {

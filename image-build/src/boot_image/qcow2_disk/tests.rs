@@ -16,7 +16,7 @@ fn qemu_img(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Text in a third of the disk, and zeros in the rest.
+/// Data in a third of the disk, and zeros in the rest.
 fn content() -> Vec<u8> {
     let mut disk = vec![0; SIZE];
     for start in (0..SIZE).step_by(3 << 18) {
@@ -55,7 +55,7 @@ impl Image {
         Qcow2Disk::open(file.unwrap())
     }
 
-    /// What qemu-img reads, after it has found no fault.
+    /// The content that qemu-img reads. Fails if `qemu-img check` finds a fault.
     fn content(&self) -> Vec<u8> {
         let file = self.path("qcow2");
         qemu_img(&["check", "-q", file.to_str().unwrap()]);

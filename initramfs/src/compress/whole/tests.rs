@@ -78,7 +78,8 @@ fn a_cpio_archive_at_the_end_needs_no_trailer() {
     for length in [member, member - 1] {
         let without = &whole[..length];
         assert_eq!(check(without).unwrap(), [Packing::None]);
-        // The same before another archive: the kernel continues with that archive.
+        // An archive without a trailer may also precede another archive: the kernel
+        // continues with the other archive.
         let mut more = without.to_vec();
         more.resize(length.next_multiple_of(4), 0);
         more.extend(&whole);

@@ -22,7 +22,8 @@ const MODULES: Rpm<'_> = Rpm {
     ],
 };
 
-/// Resolves these packages. Returns the files below the temporary directory.
+/// Writes the packages into a temporary directory and resolves them. Returns the kernel
+/// and the directory. In an error, the paths do not contain the directory.
 fn resolve_all(packages: &[Vec<u8>]) -> Result<(Kernel, TempDir), String> {
     let directory = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = (0..packages.len())
@@ -93,7 +94,8 @@ fn missing_or_invalid_packages_are_reported() {
     }
 }
 
-/// An archive with names of one file, each with this content.
+/// An archive in which all names are hard links to one file. Each name is stored with the
+/// content next to it in `names`.
 fn names_of_one_file(names: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = crate::newc::Writer::new(Vec::new());
     let header = crate::newc::Header {

@@ -24,7 +24,7 @@ use super::function::Function;
 pub enum Kind {
     /// With the name of its class in Ironic's JSON, if it has one of its own.
     Error(Option<String>),
-    /// One of all faults of a document, a command line or a medium.
+    /// One entry in a list of all faults of a document, a command line or a medium.
     Fault,
     Warning,
     /// A text that other messages or the screen contain.
@@ -107,8 +107,8 @@ const BEFORE_REMEDY: &str = " -- ";
 /// program prints.
 const OR: &str = "; or: ";
 
-/// The messages in the text of a source file. It uses these constants, of its own and of
-/// other files.
+/// The messages in the text of a source file. `constants` are those that the file can
+/// use: its own, and those of other files.
 pub fn messages_of(source: &str, constants: &Constants) -> Result<Vec<Message>> {
     let file = syn::parse_file(source)?;
     let mut collector = Collector {
@@ -125,7 +125,7 @@ pub fn messages_of(source: &str, constants: &Constants) -> Result<Vec<Message>> 
     Ok(found)
 }
 
-/// The functions of the file that make a failure of a text.
+/// The names of the functions in the file that return a `Failure`.
 fn makers(file: &syn::File) -> Vec<String> {
     let functions = file.items.iter().filter_map(|item| match item {
         syn::Item::Fn(function) => Some(function),
@@ -180,7 +180,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds a text of which the source does not say that it is a message.
+    /// Adds a text as a reason, if its length and its words show that it is a sentence.
+    /// The source does not mark it as a message.
     fn add_reason(&mut self, text: String) -> Option<&mut Message> {
         let has_verb = text
             .split_whitespace()
@@ -228,7 +229,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds what the function says, and restores what is known of the one around it.
+    /// Adds the messages that the function returns, and restores the state of the
+    /// function around it.
     fn leave(&mut self, body: &Block, outer: Function) {
         if let Some(kind) = self.function.message_kind.clone() {
             for text in self.texts_of_block(body) {
@@ -256,7 +258,8 @@ impl Collector<'_> {
                 continue;
             }
             let text = self.with_constants(&text);
-            // The text of a variable in front may be known, and in the message.
+            // If the text begins with a variable, a known message may have the variable's
+            // text in its place. So compare only the rest.
             let tail = text.strip_prefix('{').and_then(|rest| {
                 let (name, tail) = rest.split_once('}')?;
                 name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -291,7 +294,7 @@ fn is_wrapper(path: &syn::ExprPath) -> bool {
     }
 }
 
-/// The variable that a pattern makes, if it makes only that.
+/// The name of the variable that a pattern binds, if it is the whole pattern.
 fn name_of_local(pattern: &Pat) -> Option<String> {
     match pattern {
         Pat::Ident(name) => Some(name.ident.to_string()),

@@ -8,7 +8,7 @@ use syn::{Expr, Ident, ImplItemConst, ItemConst, ItemFn, ItemMod, Lit};
 
 use super::collect::is_of_tests;
 
-/// The texts of constants, by the names of these.
+/// The texts of constants, by the names of the constants.
 pub type Constants = BTreeMap<String, String>;
 
 /// The constants with a text in a source file.

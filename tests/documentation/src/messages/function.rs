@@ -48,7 +48,7 @@ pub(super) struct Function {
     pub(super) failures: Vec<(String, usize)>,
     /// Whether it returns a `Result` whose errors are texts.
     pub(super) errors_are_texts: bool,
-    /// What its result is, if that is a text for the operator.
+    /// The kind of the messages that the function returns; `None` if it returns none.
     pub(super) message_kind: Option<Kind>,
 }
 

@@ -3,7 +3,7 @@
 /// The length of the id of a version in a URL of the image service.
 const ID: usize = 26;
 
-/// In English, as in the headers of HTTP (RFC 9110, 5.6.7).
+/// The names of days and months in the dates of HTTP headers (RFC 9110, 5.6.7).
 const DAYS_AND_MONTHS: [&str; 19] = [
     "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", "Jan", "Feb", "Mar", "Apr", "May", "Jun",
     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",

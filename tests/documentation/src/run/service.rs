@@ -33,7 +33,8 @@ impl Service {
         let output = child.stdout.take().context("no standard output")?;
         let service = Self(child);
         let (sender, lines) = mpsc::channel();
-        // To the end: a service whose output nobody reads would stop.
+        // Read the output until the service ends: if nobody read it, the service would
+        // block.
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 let _ = sender.send(line);

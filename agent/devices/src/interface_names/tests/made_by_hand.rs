@@ -174,8 +174,8 @@ fn virtual_functions_are_called_after_their_physical_one() {
     assert_eq!(named(&tree, "v257"), "eno2np1v3");
 }
 
-/// The columns are: device, bus, files, and the expected names. `PCI` is a function on
-/// PCI.
+/// The columns are: device, bus, files, and the expected names. `PCI` in a device stands
+/// for the path of a PCI function.
 const PARENTS: &str = "
     # Hyper-V provides nothing to derive a name from.
     vmbus_1 | vmbus | | v257=eth0

@@ -164,7 +164,7 @@ fn every_condition_counts() {
     assert!(Facts::default().check_container().is_err());
 }
 
-/// The remedy `--live-system` would have no effect in the container.
+/// The error must not suggest `--live-system`, which has no effect in the container.
 #[test]
 fn the_host_is_a_coreos_live_system() {
     let mut facts = container();

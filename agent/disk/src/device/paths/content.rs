@@ -1,6 +1,7 @@
 //! Compares the content of two paths. Equal names do not prove that the paths lead to one
 //! disk: cloned virtual disks and faulty enclosures give the same world-wide name, serial
-//! number and size to several disks. A write on such a path would destroy another disk.
+//! number and size to several disks. A write on the wrong path would destroy another
+//! disk.
 
 use std::fs::File;
 use std::io;
@@ -39,9 +40,9 @@ fn read(path: &File, offset: u64, len: usize) -> io::Result<AlignedBuffer> {
     Ok(bytes)
 }
 
-/// The mark: a sector with random bytes, which no other disk can have. The agent writes
-/// the mark to the place of the first write, and the first write then replaces the
-/// mark.
+/// The mark: a text and 16 random bytes, which no other disk can have, in at most
+/// [`SAMPLE`] bytes. The agent writes the mark to the place of the first write, and the
+/// first write then replaces the mark.
 ///
 /// Equal content is no proof: if the agent writes an image a second time, clones
 /// already have the same content.
@@ -58,7 +59,7 @@ pub(super) fn mark(len: usize) -> AlignedBuffer {
     mark
 }
 
-/// Whether the path shows these bytes.
+/// Whether the path shows `bytes` at `offset`.
 ///
 /// # Errors
 /// If the path cannot be read.
@@ -100,9 +101,11 @@ impl Sample {
 /// The result of looking for the written samples on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// All samples, and at least one of them is unlikely to be on another disk.
+    /// The path shows all samples, and at least one of them is unlikely to be on another
+    /// disk.
     Proof,
-    /// All samples, but they are only zeros, which another disk may have too.
+    /// The path shows all samples, but they are only zeros, which another disk may have
+    /// too.
     Nothing,
     OtherContent,
 }

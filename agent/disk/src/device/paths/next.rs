@@ -129,8 +129,8 @@ fn ask_for_state(path: &Path) {
             true => "../device/rescan",
             false => "device/rescan",
         };
-        // Disks that are not SCSI have no such file. The next read shows whether the path
-        // works.
+        // Disks that are not SCSI have no file `rescan`. The next read shows whether the
+        // path works.
         let _ = fs::write(block.join(rescan), "1");
     }
 }

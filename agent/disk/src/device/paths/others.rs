@@ -124,8 +124,9 @@ fn identity(device: &Device) -> Option<SharedIdentity> {
     disk_paths::identity(&device.disk_directory()?)
 }
 
-/// The place of a partition on its disk. It is compared because the kernel may have an
-/// old partition table on one of the paths.
+/// The start and the size of a partition, in units of 512 bytes; `None` for a whole disk.
+/// They are compared because the kernel may have an old partition table on one of the
+/// paths.
 fn extent(device: &Device) -> [Option<u64>; 2] {
     ["start", "size"].map(|attribute| {
         let is_partition = device.partition.is_some();
@@ -145,7 +146,8 @@ mod tests {
 
     const SIZE: u64 = 1 << 20;
 
-    /// The agent shows both as one disk, so whoever erases it must hear of the second.
+    /// The agent lists both disks as one, so an operator who erases this disk must be
+    /// warned about the second disk.
     #[test]
     fn a_disk_of_the_same_name_with_other_content_is_a_namesake() {
         let (one, other) = (empty_file(SIZE), empty_file(SIZE));

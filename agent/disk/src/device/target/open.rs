@@ -24,9 +24,9 @@ impl Target {
     /// Opens a whole block device that nothing else uses.
     ///
     /// # Errors
-    /// If the device is missing, is not a block device, is a partition or a boot
-    /// medium, or is read-only, empty or in use. The error for a disk in use lists
-    /// every use.
+    /// If the device is missing, is not a block device, is a partition or a boot medium,
+    /// is read-only, empty or in use, or if its sectors have neither 512 nor 4096 bytes.
+    /// The error for a disk in use lists every use.
     pub fn open(path: &Path, permission: &WritePermission) -> Result<Self> {
         Self::open_device(path, false, Access::Write(permission))
     }
@@ -171,8 +171,8 @@ pub fn refuse_medium_of_image(disk: &Path, urls: &[String]) -> Result<()> {
         .hint("choose another disk, or take the image from a server or from another medium"))
 }
 
-/// Whether a write to one of these devices could change the other one: a disk and
-/// its partition, or an array and a part of it.
+/// Whether a write to one of these devices could change the other one: for example a disk
+/// and its partition, or an array and one of its members.
 pub(super) fn share_a_disk(one: &Option<SystemPath>, other: &Option<SystemPath>) -> bool {
     let disks = |device: &Option<SystemPath>| -> BTreeSet<PathBuf> {
         let below = device.iter().flat_map(devices_below);

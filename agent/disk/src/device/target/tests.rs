@@ -184,7 +184,8 @@ fn another_disk_of_the_same_name_is_recognised() {
     let failure = other.refuse_other(chosen.identity).unwrap_err();
     assert_eq!(failure.class, Class::BlockDeviceError);
     assert!(failure.details.contains("found another one"), "{failure}");
-    // It is in use now, but the operator must learn that it is another one.
+    // The disk at this path is in use now, but the error must say that it is another
+    // disk.
     for opened in [
         Target::open_chosen(&chosen, &permission()),
         Target::open_chosen_to_check(&chosen),
@@ -198,7 +199,7 @@ fn another_disk_of_the_same_name_is_recognised() {
     assert!(Target::open_chosen(&chosen, &permission()).is_err());
 }
 
-/// A node of a partition is opened by a name of its own.
+/// A partition has its own device node, but the identity of the disk that it is on.
 #[test]
 fn a_partition_has_the_identity_of_its_disk() {
     let (first, second) = (empty_file(4 << 20), empty_file(4 << 20));

@@ -1,4 +1,4 @@
-//! Unpacks xz on all processors, in as much memory as the machine can spare.
+//! Unpacks xz on all processors, within a limit for the memory of all threads.
 //!
 //! If a file has blocks (`xz -T`, the default of xz 5.6), each thread unpacks one block
 //! and needs twice the block size in memory. If the threads together would exceed the
@@ -139,7 +139,8 @@ impl<R: BufRead> Read for XzReader<R> {
             let action = if at_end { Action::Finish } else { Action::Run };
             let before = (stream.total_in(), stream.total_out());
             let status = stream.process(input, buffer, action)?;
-            // At most the lengths of the two slices, so the casts are lossless.
+            // The counts grow by at most the lengths of the two slices, so the casts are
+            // lossless.
             let used = (stream.total_in() - before.0) as usize;
             let filled = (stream.total_out() - before.1) as usize;
             self.input.consume(used);

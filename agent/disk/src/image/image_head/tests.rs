@@ -140,7 +140,6 @@ fn the_error_names_the_format_of_another_file() {
     }
 }
 
-/// The error names the format of each file that qemu-img makes.
 #[test]
 fn the_error_names_the_format_of_each_file_of_qemu_img() {
     let directory = tempfile::tempdir().unwrap();

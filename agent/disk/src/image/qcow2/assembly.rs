@@ -120,7 +120,8 @@ impl Assembly {
     /// left the window.
     ///
     /// # Errors
-    /// If the tables are inconsistent, or do not fit the file.
+    /// If the tables are inconsistent or do not fit the file, or if a compressed cluster
+    /// cannot be unpacked.
     pub fn take(&mut self, piece: Piece) -> Result<Option<AlignedBuffer>> {
         let mut done = None;
         if self.window.end() != Some(piece.offset) {
@@ -134,7 +135,8 @@ impl Assembly {
         Ok(done)
     }
 
-    /// The first MiB of the disk and its length, once all of it is known.
+    /// The buffer with the first MiB of the disk, and the number of valid bytes in it
+    /// (less than 1 MiB if the disk is smaller). `None` until all these bytes are known.
     pub fn head(&self) -> Option<(&AlignedBuffer, usize)> {
         let in_head = |extent: &Extent| extent.role.is_urgent() && extent.guest < HEAD_END;
         let open = self.urgent.iter_from(0).any(|extent| in_head(&extent))
@@ -147,7 +149,8 @@ impl Assembly {
     /// more.
     ///
     /// # Errors
-    /// If the tables refer to bytes behind the end of the file.
+    /// If the tables are inconsistent or refer to bytes behind the end of the file, or if
+    /// a compressed cluster cannot be unpacked.
     pub fn file_ends(&mut self) -> Result<()> {
         let len = self.window.end().unwrap_or(0);
         self.file_len = Some(len);
@@ -155,14 +158,15 @@ impl Assembly {
             self.check_tail(&extent, len)?;
         }
         // The declared length of a compressed cluster may reach beyond the end of the
-        // file. The agent can process such a cluster only now.
+        // file. The agent can process such a cluster only at the end of the file.
         self.learn_due()
     }
 
     /// Begins the next pass. Returns `false` if nothing is left to read.
     ///
     /// # Errors
-    /// If the last pass made no progress, or after `MOST_PASSES` passes.
+    /// If the last pass made no progress, after `MOST_PASSES` passes, or if a compressed
+    /// cluster cannot be unpacked.
     pub fn begin_pass(&mut self) -> Result<bool> {
         self.leave_window()?;
         self.cut_before(u64::MAX);
@@ -207,8 +211,9 @@ impl Assembly {
         }
     }
 
-    /// The first extent in the window that can be processed: a complete extent, or an
-    /// extent that may be processed in parts.
+    /// The first extent in the window that can be processed: an extent that is complete
+    /// in the window, or one that may be processed in parts. At the end of the file every
+    /// extent can be processed.
     fn due(&self, extents: &Extents) -> Option<Extent> {
         let (start, end) = (self.window.start()?, self.window.end()?);
         let at_end = self.file_len == Some(end);

@@ -1,13 +1,13 @@
-//! Compressed clusters that are adjacent on the disk. One thread unpacks a batch at
-//! a time, and one write puts it on the disk.
+//! Compressed clusters that are adjacent on the disk. One thread unpacks a whole batch,
+//! and one write puts it on the disk.
 
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::image::qcow2::extents::Extent;
 use crate::image::qcow2::unpack::{UnpackError, Unpacker};
 
-/// Unpacked size of a batch in bytes, unless a cluster is larger. With batches of 1 MiB,
-/// an installation took up to 36 MiB of memory with two threads and up to 23 MiB without
-/// threads.
+/// Unpacked size of a batch in bytes, unless a cluster is larger. Larger batches cost too
+/// much memory: with 1 MiB, an installation took up to 36 MiB with two threads and up to
+/// 23 MiB without threads.
 pub const BATCH: usize = 512 << 10;
 
 /// Why a batch is not unpacked.
@@ -63,8 +63,9 @@ impl Batch {
         self.clusters.is_empty()
     }
 
-    /// Whether the cluster at offset `guest` of the disk can be added: it must follow
-    /// the last cluster of the batch, and the batch must have room for it.
+    /// Whether the cluster at offset `guest` of the disk can be added. An empty batch
+    /// accepts every cluster. Otherwise the cluster must follow the last cluster of the
+    /// batch, and the batch must have room for it.
     pub fn fits(&self, guest: u64) -> bool {
         let len = self.bytes().len();
         self.is_empty()

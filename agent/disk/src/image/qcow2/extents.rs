@@ -100,7 +100,7 @@ impl Extents {
             Entry::Vacant(place) => {
                 place.insert(extent.len);
             }
-            // The same bytes for the same purpose need only one entry.
+            // Of two extents with the same place and role, only the longer one is needed.
             Entry::Occupied(mut known) => {
                 let len = extent.len.max(*known.get());
                 known.insert(len);
@@ -128,7 +128,7 @@ impl Extents {
         self.0.len()
     }
 
-    /// Removes all extents that begin at or after `host`.
+    /// Removes and returns all extents that begin at or after `host`.
     pub fn split_off(&mut self, host: u64) -> impl Iterator<Item = Extent> + use<> {
         let map = self.0.split_off(&(host, 0, Role::L1));
         map.into_iter().map(extent)

@@ -1,9 +1,9 @@
 //! Parses the header of a qcow2 file and checks whether the agent can write the
 //! image to a disk. Does no I/O.
 //!
-//! Offsets and bits come from the specification, docs/interop/qcow2.txt of QEMU.
-//! Limits that it does not mention come from QEMU itself (block/qcow2.h), so that
-//! this module reads every file that QEMU opens.
+//! Offsets and bits come from the specification, docs/interop/qcow2.txt of QEMU. Limits
+//! that it does not mention come from QEMU itself (block/qcow2.h), so that no file that
+//! QEMU opens is rejected because of its sizes.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,8 @@ pub const MAGIC: &[u8; 4] = b"QFI\xfb";
 
 /// Clusters have 512 bytes to 2 MiB.
 const CLUSTER_BITS: RangeInclusive<u32> = 9..=21;
-/// A cluster with subclusters has 32 of them, each at least 512 bytes long.
+/// A cluster with subclusters has 32 of them, each at least 512 bytes long, so such a
+/// cluster has at least 2^14 bytes.
 const EXTENDED_CLUSTER_BITS: u32 = 14;
 /// `QCOW_MAX_L1_SIZE`: the L1 table has at most 32 MiB.
 const MOST_L1_ENTRIES: u64 = (32 << 20) / 8;
@@ -103,8 +104,8 @@ pub struct Header {
     /// Text for a warning: the file is marked as corrupt or was not closed.
     pub suspicion: Option<&'static str>,
     pub snapshots: u32,
-    /// If this is not 0, the file has bitmaps, which become wrong if the disk inside
-    /// is changed.
+    /// If this is not 0, the file has data that is wrong after a change of the disk
+    /// inside, for example dirty bitmaps.
     pub autoclear_features: u64,
     pub refcounts: RefcountTable,
 }
@@ -122,8 +123,8 @@ pub struct RefcountTable {
 
 impl Header {
     /// # Errors
-    /// If part of the disk inside is in another file, if the file is encrypted, or if its
-    /// layout is unknown.
+    /// If the header is damaged or its version or layout is unknown, if part of the disk
+    /// inside is in another file, or if the file is encrypted.
     pub fn parse(start: &[u8]) -> Result<Self, HeaderError> {
         let word = |at: usize| u32_at(start, at);
         let long = |at: usize| u64_at(start, at);

@@ -109,9 +109,9 @@ pub fn l2_entry(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, Ent
     Ok(Cluster::Plain { host, present })
 }
 
-/// The low bits hold the file offset; the bits above them hold the number of 512 byte
-/// sectors after the first sector. So a compressed cluster can be as long as two
-/// clusters.
+/// The low bits hold the file offset; the `cluster_bits - 8` bits above them hold the
+/// number of 512 byte sectors after the first sector. That number can describe up to the
+/// length of two clusters, so a compressed cluster can be that long.
 fn compressed(header: &Header, entry: u64) -> Cluster {
     let count_bits = header.cluster_bits - 8;
     let count_shift = 62 - count_bits;

@@ -67,7 +67,8 @@ impl fmt::Debug for Unpacker {
 }
 
 /// Unpacks frame by frame, because `DCtx::decompress` accepts no bytes after the last
-/// frame. This function uses `DCtx::decompress` because it needs no window of its own.
+/// frame. The streaming functions of zstd would accept them, but they allocate a window
+/// buffer.
 fn zstd_frames(
     decoder: &mut DCtx<'_>,
     packed: &[u8],

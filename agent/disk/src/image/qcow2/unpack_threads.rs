@@ -11,7 +11,7 @@ use crate::image::qcow2::batch::{BATCH, Batch, BatchError};
 use crate::image::qcow2::header::{Compression, Header};
 use crate::image::qcow2::unpack::Unpacker;
 
-/// More threads do not help: four threads inflate 2 GB/s, and no network delivers
+/// More threads rarely help: four threads inflate 2 GB/s, and networks seldom deliver
 /// more.
 const MOST_THREADS: usize = 4;
 /// Memory limit in bytes for the pending batches, packed and unpacked. It assumes

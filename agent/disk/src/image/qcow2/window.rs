@@ -143,8 +143,8 @@ impl Window {
         scratch
     }
 
-    /// Marks these bytes as used. [`Piece::is_used_up`] is true once all bytes of a
-    /// piece are marked.
+    /// Marks the `len` bytes from file offset `host` as used. [`Piece::is_used_up`] is
+    /// true once all bytes of a piece are marked.
     pub fn mark_used(&mut self, host: u64, len: u64) {
         let end = host + len;
         for piece in &mut self.pieces {

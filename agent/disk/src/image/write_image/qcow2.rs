@@ -53,8 +53,8 @@ impl Work<'_> {
         Ok((plan, placed))
     }
 
-    /// Does everything except writing: reads the file to its end, and reads it again
-    /// until the first MiB of the disk inside is known.
+    /// Does everything except writing: reads the file to its end. If the first MiB of the
+    /// disk inside is not known then, reads parts of the file again until it is.
     pub(super) fn check_qcow2(
         &self,
         stream: &Stream,
@@ -182,8 +182,8 @@ impl Work<'_> {
         }
     }
 
-    /// Fetches the pieces that one pass needs. Returns `false` if some pieces have
-    /// no fingerprint.
+    /// Fetches the pieces that one pass needs. Returns `false` as soon as it needs a
+    /// piece that has no fingerprint.
     fn ranges(&self, stream: &Stream, inner: &mut Inner<'_>) -> Result<bool> {
         let mut reader = PieceReader::new(self, stream);
         let mut spare = None;

@@ -58,7 +58,8 @@ fn sha256(bytes: &[u8]) -> Digest {
 
 fn quick_retries() -> RetryPolicy {
     RetryPolicy {
-        // On a busy machine a test's server was silent for 3 s.
+        // On a busy machine the server of a test once sent nothing for 3 s. Such a pause
+        // costs retries, but must not last until `give_up`.
         stall: Duration::from_secs(1),
         give_up: Duration::from_secs(15),
         first_pause: Duration::from_millis(20),
@@ -110,8 +111,8 @@ fn assert_holds(disk: &NamedTempFile, image: &[u8]) {
     table.write_primary(&mut expected[..MIB as usize]);
     let (offset, backup) = table.backup();
     expected[offset as usize..].copy_from_slice(&backup);
-    // Without optimization, comparing byte by byte would take half of the time of
-    // these tests. So this is done only to locate a difference.
+    // Without optimization, comparing byte by byte would take half of the time of these
+    // tests. So the bytes are compared one by one only to locate a difference.
     if content != expected {
         let differs = content.iter().zip(&expected).position(|(a, b)| a != b);
         panic!("the disk differs from byte {differs:?}");
@@ -198,7 +199,7 @@ fn sectors_of_4096_bytes() {
     assert_untouched(&wrong);
 }
 
-/// The state that a power cut during the write would leave.
+/// Looks at the disk in the state that a power cut during the write would leave.
 #[test]
 fn while_it_is_written_the_disk_does_not_boot() {
     let image = gpt_image(8 * MIB, 512);
@@ -254,7 +255,7 @@ fn the_digest_is_reported_even_without_a_checksum() {
     assert_eq!(done.digest.digest, sha256(&image));
 }
 
-/// O_DIRECT, O_EXCL, zeroing and BLKRRPART on a real block device.
+/// Covers O_DIRECT, O_EXCL, zeroing and BLKRRPART on a real block device (loop).
 #[test]
 fn a_block_device_of_either_sector_size() {
     for sector in [512, 4096] {
@@ -318,9 +319,9 @@ fn a_mounted_disk_is_refused_by_name() {
     Target::open(device.path(), &WritePermission::by_operator()).unwrap();
 }
 
-/// The image has an MBR in place of its former GPT and is as large as the disk. Some
-/// firmware restores a primary GPT from the backup, so the disk must not hold the
-/// backup before the image is verified.
+/// The image is as large as the disk and has an MBR in place of its former GPT, but still
+/// has the backup GPT header in its last sector. The agent must never write that header:
+/// some firmware would restore a primary GPT from it.
 #[test]
 fn a_backup_table_behind_an_mbr_is_left_out() {
     let mut image = gpt_image(DISK, 512);
@@ -358,8 +359,8 @@ fn a_kernel_that_does_not_read_the_table_costs_no_image() {
     assert_holds(&disk, &image);
 }
 
-/// Without this status, an operator could start the agent again from the network form
-/// while the image waits for its commit.
+/// Without the state `Writing`, an operator could start the agent again from the network
+/// form while the image waits for its commit.
 #[test]
 fn an_image_that_is_not_committed_yet_is_reported() {
     let disk = disk(DISK);
@@ -368,8 +369,8 @@ fn an_image_that_is_not_committed_yet_is_reported() {
     proven.commit().unwrap();
 }
 
-/// The agent writes the first MiB last. A partition in it would lack its data while it
-/// is in use, and the commit would overwrite changes to it.
+/// The agent writes the first MiB last. A partition in the first MiB would lack its data
+/// while `work` uses it, and the commit would overwrite changes to it.
 #[test]
 fn partitions_in_the_first_mib_are_not_shown() {
     let image = gpt_image(8 * MIB, 512);

@@ -36,8 +36,9 @@ pub(super) struct Array {
     /// The devices that are built on the array, directly or indirectly: LVM volumes,
     /// other arrays.
     pub above: Vec<PathBuf>,
-    /// The members. If the deletion uses a path to the member's disk, the member is
-    /// listed by that path, otherwise by its own path.
+    /// The members. The kernel may use another path to a member's disk than the list of
+    /// candidates (multipath). A member is listed by the path of the candidates, or by
+    /// the kernel's path if the disk is no candidate.
     pub members: Vec<PathBuf>,
     /// The members for which the kernel uses another path to their disk (multipath), with
     /// the path that the kernel uses.
@@ -80,9 +81,9 @@ fn devices_of(disks: &[Candidate]) -> BTreeSet<PathBuf> {
     disks.iter().flat_map(Candidate::devices).cloned().collect()
 }
 
-/// The path to this disk or partition that is in `used`; if no such path is in `used`,
-/// its own path. Without multipathd each path to a disk is a separate block device, and
-/// an array uses the path that appeared first.
+/// Returns the path to `device` that is in `used`, or its own path if `used` has none of
+/// its paths. Without multipathd each path to a disk is a separate block device, and an
+/// array uses the path that appeared first.
 fn used_path(
     kernel: &KernelView,
     device: &Device,
@@ -129,13 +130,14 @@ impl Assembled {
             devices.extend(found.iter().flat_map(|array| array.devices.clone()));
             ours.extend(found);
         }
-        // Each array was found after the arrays that are its members.
+        // Each array was found after the arrays that are its members, so the reverse
+        // order is the order in which the arrays can be stopped.
         ours.reverse();
         Self { ours, entangled }
     }
 }
 
-/// Stops every array of these disks that has one of these members.
+/// Stops every array that has one of `members` and has no member outside of `disks`.
 pub(super) fn stop_arrays(
     disks: &[Candidate],
     members: &BTreeSet<&Path>,

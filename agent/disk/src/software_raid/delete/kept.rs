@@ -150,8 +150,8 @@ impl<'a> Kept<'a> {
 }
 
 /// Why an assembled array must not be stopped: the array, or a device that is built on
-/// it, is among the devices to keep. Stopping the array would destroy both. An LVM volume
-/// on it may also have a part on another disk.
+/// it, is among the devices to keep. The deletion of the array would destroy that device,
+/// even if a part of it (for example of an LVM volume) is on another disk.
 fn why_kept(array: &Array, keep: &BTreeSet<PathBuf>) -> Option<String> {
     let path = array.path.display();
     if array.devices.iter().any(|device| keep.contains(device)) {

@@ -123,7 +123,8 @@ fn an_array_on_another_disk_too_is_kept() {
 }
 
 /// A volume group is on md0 and on a disk to keep. md1 has no superblock, or an
-/// unreadable one. Its partition is on the same disk as a partition of another array.
+/// unreadable one. The only member of md1 is on the same disk as a member of the array
+/// "old".
 #[test]
 fn an_array_that_must_not_be_changed_is_kept() {
     let candidates = ["/dev/sda", "/dev/sdb", "/dev/sdc"].map(|disk| Candidate {
@@ -231,7 +232,8 @@ fn an_array_that_disappeared_is_not_searched() {
         (&*members[0].disk, members[0].identity),
         (Path::new("/dev/md0"), None)
     );
-    // It is not written: the array that it is on goes away.
+    // The agent does not write to a member that is on an array, because that array is
+    // deleted.
     let permission = WritePermission::by_operator();
     delete_members(&[], &members, &mut BTreeMap::new(), &permission);
     assert_eq!(superblocks(raid.1.path()).unwrap().len(), 1);
@@ -327,7 +329,7 @@ fn a_partition_table_that_is_left_is_an_error() {
     assert!(failure.details.contains(text), "{failure}");
 }
 
-/// It may have the only good half of a mirror.
+/// The device that cannot be read may have the only good half of a mirror.
 #[test]
 fn a_device_to_keep_that_cannot_be_read_keeps_everything() {
     let Some([raid, other]) = disks(Version::V1_2) else {
@@ -373,7 +375,8 @@ fn a_device_is_read_by_any_of_its_paths() {
     assert_eq!(found.arrays.len(), 1);
 }
 
-/// As after a creation that wrote the table and failed at the superblocks.
+/// The disk is in the state after a creation that wrote the table and failed before it
+/// wrote the superblocks.
 #[test]
 fn a_table_that_a_creation_has_left() {
     let file = crate::fixtures::empty_file(2 << 30);
@@ -399,7 +402,8 @@ fn a_table_that_a_creation_has_left() {
     let has_table = || system_partitions::table(device.path()).unwrap().0.is_some();
     let permission = WritePermission::by_operator();
     let keep = Keep::default();
-    // The kernel shows no partition, so nobody has looked for superblocks on them.
+    // The kernel shows no partition of the table, so the agent has not searched them for
+    // superblocks and must keep the table.
     let unsearched = candidate(&device);
     delete(std::slice::from_ref(&unsearched), &keep, &permission).unwrap();
     assert!(has_table());

@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// A loop device keeps its partitions when it is detached.
+    /// A loop device keeps its partitions when it is detached, so this removes them.
     impl Drop for Disk {
         fn drop(&mut self) {
             let open = File::open(self.path()).unwrap();

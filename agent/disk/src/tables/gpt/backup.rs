@@ -23,7 +23,8 @@ impl Table {
         if get_u32(&header, 12) as usize != HEADER_LEN {
             return Err(TableError::BackupLength);
         }
-        // Checked here, because `parse` gets a header with a new checksum.
+        // The checksum is checked here, because `parse` gets a header with a new
+        // checksum.
         let claimed = get_u32(&header, field::CRC);
         seal_header(&mut header);
         if get_u32(&header, field::CRC) != claimed {

@@ -104,9 +104,9 @@ impl Table {
     /// `partition` is the parsed form of `entry`.
     ///
     /// # Errors
-    /// If the table has no such slot, the slot is taken, the partition extends
-    /// beyond the usable space or overlaps another partition, or its GUID is
-    /// already in use.
+    /// If the table has no such slot, the slot is taken, the partition begins inside the
+    /// table, extends beyond the usable space or overlaps another partition, or its GUID
+    /// is already in use.
     pub fn put(&mut self, partition: Partition, entry: &Entry) -> Result<(), TableError> {
         let Partition { number, guid, .. } = partition;
         let span = self.span(number).ok_or_else(|| TableError::NoEntryFor {
@@ -155,7 +155,8 @@ impl Table {
         self.write_primary(head);
     }
 
-    /// Offset of the last free space of this length, aligned to a MiB.
+    /// The offset in bytes of the last free space of `len` bytes, a multiple of a MiB.
+    /// `None` if there is no such space.
     pub(super) fn last_gap(&self, len: u64) -> Option<u64> {
         let first_usable =
             get_u64(&self.header, field::FIRST_USABLE_LBA).saturating_mul(self.sector);

@@ -47,7 +47,7 @@ impl Squid {
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path();
         // If root starts squid, it continues as the user `proxy`, who must be able to
-        // write here.
+        // write to this directory.
         std::fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
         let log = folder.join("cache.log");
         let configuration = folder.join("squid.conf");

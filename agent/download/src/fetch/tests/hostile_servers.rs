@@ -216,7 +216,7 @@ fn each_hostile_server_gives_the_file_or_an_error() {
                 }
             }
         }
-        // Each connection continues at or after the start of the one before.
+        // The Range of each request begins at or after that of the request before it.
         let mut starts = server.asked().into_iter().filter_map(|asked| asked.from);
         assert!(starts.by_ref().is_sorted(), "{name}");
     }

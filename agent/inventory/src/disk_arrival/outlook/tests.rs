@@ -164,7 +164,7 @@ fn usb_ports_show_their_state_since_linux_6_5() {
     }
 }
 
-/// The captures are of machines that have found all their disks.
+/// These device trees were captured on machines that had found all their disks.
 #[test]
 fn finished_machines_are_not_waited_for() {
     for machine in ["10-q35-sata", "11-q35-virtioscsi", "20-q35-nvme-ids"] {

@@ -48,8 +48,9 @@ impl<'a> Directory<'a> {
         Ok(entries)
     }
 
-    /// Writes the content of the directory into clusters. Returns its entries, which
-    /// the caller stores. `own` is the directory's first cluster.
+    /// Writes the content of the directory into clusters. Returns its entries, which the
+    /// caller stores. `own` is the directory's first cluster, or 0 for the root
+    /// directory.
     fn write(
         &self,
         clusters: &mut Clusters,
@@ -61,7 +62,8 @@ impl<'a> Directory<'a> {
             let short = match names {
                 Names::Short => short_name(name)?,
                 Names::Long => {
-                    // The aliases suffice for a million files.
+                    // An alias has room for six digits, which suffice for a million
+                    // files.
                     let alias = padded(&format!("FILE~{index:03}"));
                     let long = long_name::entries(name, &alias);
                     entries.extend(long.ok_or_else(|| WriteError::LongName((*name).to_owned()))?);
@@ -123,7 +125,7 @@ pub(super) fn padded(name: &str) -> [u8; 11] {
     padded
 }
 
-/// `grubx64.efi` becomes `GRUBX64 EFI`.
+/// Converts a file name to an 8.3 name: `grubx64.efi` becomes `GRUBX64 EFI`.
 fn short_name(file: &str) -> Result<[u8; 11], WriteError> {
     let (name, ending) = file.split_once('.').unwrap_or((file, ""));
     let plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');

@@ -196,8 +196,9 @@ fn files_that_do_not_fit_are_an_error() {
     assert!(build(files[1..].iter().copied(), &SMALLEST).is_ok());
 }
 
-/// The names of a tree's files. A directory never has the name of a file, and
-/// no two names differ in letter case alone.
+/// Generates trees of files, as paths with their contents. Each part of a path matches
+/// the regular expression `name`, with `D` as first character of a directory. So a
+/// directory never has the name of a file, and no two names differ in letter case alone.
 fn tree(name: &'static str) -> impl Strategy<Value = BTreeMap<String, Vec<u8>>> {
     let path = prop::collection::vec(name, 1..4).prop_map(|names| {
         let (file, directories) = names.split_last().unwrap();
@@ -247,7 +248,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every kind of damage to a file system that the writer made.
+    /// Damages a file system that the writer made: changes bytes in it, and cuts off its
+    /// end.
     #[test]
     fn a_damaged_file_system_is_an_error_or_files(
         files in tree("F[a-z]{0,20}"),

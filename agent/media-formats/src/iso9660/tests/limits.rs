@@ -67,7 +67,7 @@ fn a_continuation_area_that_many_records_share_is_not_read_for_each() {
     ] {
         assert!(matches!(found, Err(IsoError::TooMuch)), "{found:?}");
     }
-    // The limit is that of one search.
+    // The limit applies to each search separately.
     let found = iso.find("none");
     assert!(matches!(found, Err(IsoError::NotFound(_))), "{found:?}");
 }

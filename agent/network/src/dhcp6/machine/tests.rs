@@ -159,7 +159,8 @@ fn silence_is_reported_once() {
     let sent = world.kinds().len();
     assert_eq!(sent, 4 + 14 + 3 + 6);
     assert_eq!(world.events, [Event::Silent(Duration::from_secs(30))]);
-    // An answer from a late server is accepted, and the lease begins now.
+    // An answer from a late server is accepted. The lease begins with the client's last
+    // message, which was sent at 559.5 s.
     world.answer(
         MessageType::Reply,
         vec![DhcpOption::RapidCommit, granted(OURS, TIMES)],
@@ -392,7 +393,7 @@ proptest! {
             };
             prop_assert!(world.machine.wakes().is_some());
         }
-        // The limit is one message per second, and two for each event.
+        // The limit is one message per second, two for each event, and ten more.
         let most = world.now as usize + 2 * events.len() + 10;
         prop_assert!(world.sent.len() <= most, "{} in {}", world.sent.len(), world.now);
     }

@@ -22,7 +22,7 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // Ends the thread that opens it for reading.
+        // Opening the FIFO for writing ends the thread that waits to open it for reading.
         let _ = OpenOptions::new().read(true).write(true).open(&self.0);
     }
 }
@@ -53,7 +53,8 @@ fn a_drive_that_does_not_answer_hides_no_other() {
     );
     assert_eq!(media.warnings, [fault]);
 
-    // The next search has no second thread for the drive, so it does not wait for it.
+    // The next search starts no second thread for the blocked drive, so it does not wait
+    // for that drive.
     fs::remove_file(host.path("run/media.json")).unwrap();
     let start = Instant::now();
     assert_eq!(read(&wanted(), &places(&host), || false), media);
@@ -92,7 +93,8 @@ fn a_drive_that_makes_progress_is_waited_for() {
     assert_eq!(drives.wait().len(), 1);
 }
 
-/// The agent would have settings after a restart that it did not have before.
+/// If they were stored, the agent would have settings after a restart that it did not
+/// have before the restart.
 #[test]
 fn media_read_after_the_timeout_are_not_stored() {
     let host = Host::new();
@@ -104,7 +106,7 @@ fn media_read_after_the_timeout_are_not_stored() {
     assert_eq!(host.copied("ironic-python-agent/ironic.crt"), None);
     assert!(!host.path("run/media.json").exists());
 
-    // Without that it would have been stored.
+    // An agent that has not given up stores the same media.
     read(&wanted(), &host.places(), || false);
     assert!(host.copied("ironic-python-agent/ironic.crt").is_some());
     assert!(host.path("run/media.json").exists());

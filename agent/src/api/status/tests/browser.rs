@@ -1,5 +1,6 @@
-//! Tests the page in a browser. The status of the tested machine has everything that
-//! the page can show, and it has secrets in every text that comes from outside.
+//! Tests the page in a browser, for two machines. The status of the busy machine fills
+//! all sections of the page, and many of its texts contain secrets. The status of the new
+//! machine is empty.
 //!
 //! The status and the log belong to a whole process. So a separate process serves the
 //! pages: this test program, which the test starts again to run the second test below.

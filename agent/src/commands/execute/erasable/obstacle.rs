@@ -21,7 +21,8 @@ pub enum Obstacle {
     /// The disk, or one of its partitions, belongs to a software RAID.
     RaidMember,
     /// The disk, one of its partitions or a device on top of it is mounted or used as
-    /// swap. Or a device on top of it also uses another disk that is not erased.
+    /// swap. Or a device on top of it cannot be released, or also uses another disk that
+    /// is not erased.
     InUse(String),
     /// The content cannot be read. For example, all reads fail if the disk is locked with
     /// a password.
@@ -49,8 +50,8 @@ pub(super) fn find(
     disk: &Erasable,
 ) -> std::io::Result<Option<Obstacle>> {
     let in_kernel = kernel.device_at(&disk.disk)?;
-    // Return this error: in the list, a device whose parts cannot be read looks like a
-    // device without parts.
+    // Return the error of `parts`. In the list of block devices, a device whose parts
+    // cannot be read looks like a device without parts.
     block_graph::parts(&in_kernel.directory)?;
     let uses = direct_uses(kernel, &in_kernel)?;
     if !uses.is_empty() {
@@ -118,7 +119,8 @@ mod tests {
 
     use super::*;
 
-    /// A member of an array beside the physical volume of LVM.
+    /// A disk with two partitions: one is a member of an array, the other is a physical
+    /// volume of LVM.
     #[test]
     fn a_mounted_volume_next_to_an_array_is_a_use() {
         let mounted = |number: &str| {

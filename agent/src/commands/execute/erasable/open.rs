@@ -18,12 +18,13 @@ const OPEN_LIMIT: Duration = Duration::from_secs(20);
 const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
 impl Erasable {
-    /// Deactivates the devices that a live system has built on the disk. Only for a disk
-    /// without an obstacle: all these devices use only erasable disks.
+    /// Deactivates the devices that a live system has built on the disk. Call this only
+    /// for a disk without an obstacle, because then all these devices use only erasable
+    /// disks.
     ///
     /// # Errors
-    /// If a device cannot be deactivated, or if another disk now has the name of the
-    /// listed disk.
+    /// If a device cannot be deactivated, if the identity of the listed disk is not
+    /// known, or if another disk now has its name.
     pub fn release(&self, permission: &WritePermission) -> Result<()> {
         self.identity()?.refuse_other_name(&self.disk)?;
         device_mapper::release(&self.disk, permission)
@@ -33,11 +34,13 @@ impl Erasable {
     /// writes only to targets that this function has returned.
     ///
     /// # Errors
-    /// See [`open_when_free`]. Also if another disk now has the name of the listed disk,
-    /// or if the inventory counts two disks as one because they have the same identity.
+    /// See [`open_when_free`]. Also if the identity of the listed disk is not known, if
+    /// another disk now has its name, or if the inventory counts two disks as one because
+    /// they have the same identity.
     pub fn open(&self, path: &Path, permission: &WritePermission) -> Result<Target> {
         let identity = self.identity()?;
-        // Do not wait for another disk that is busy.
+        // Check the name first: if another disk now has it and is busy, the agent must
+        // not wait for that disk.
         identity.refuse_other_name(path)?;
         let target = open_when_free(path, permission)?.only_proven_paths();
         target.refuse_other(identity)?;
@@ -82,7 +85,8 @@ fn open_when_free(path: &Path, permission: &WritePermission) -> Result<Target> {
     }
 }
 
-/// Whether the kernel reports a use that will not end by itself.
+/// Whether the kernel reports a use that does not end by itself: a mount, swap, or a
+/// device on top.
 fn has_lasting_use(path: &Path) -> bool {
     let kernel = KernelView::default();
     let uses = { kernel.device_at(path) }.and_then(|device| kernel.uses(&device));

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use super::*;
 
-/// A disk of which the kernel knows only the name.
+/// A disk with this device node. All its other properties come from a small test tree.
 fn device(name: &Path) -> BlockDevice {
     let root = plant("sys/block/sda/dev = 8:0\\n\nsys/block/sda/size = 8192\\n\n");
     let mut device = block_devices::collect(root.path()).remove(0);
@@ -249,8 +249,8 @@ dev/",
         left(serde_json::json!([{"name": "/dev/md126"}])),
         ["/dev/sdd", "/dev/sdc", "/dev/md125"]
     );
-    // A skipped partition spares the whole disk, because it is lost without the
-    // partition table.
+    // A skipped partition spares the whole disk, because without the partition table of
+    // the disk the partition is lost.
     assert_eq!(
         left(serde_json::json!([{"name": "/dev/sda1"}])),
         [

@@ -12,7 +12,8 @@ impl Collector<'_> {
         local.map(|(_, texts)| texts.as_slice())
     }
 
-    /// A short constant is a name, and says more as a placeholder.
+    /// The text of a constant if it is a sentence. The name of a shorter constant says
+    /// more than its text, so it stays a placeholder.
     fn constant(&self, name: &str) -> Option<&str> {
         let text = self.constants.get(name)?;
         is_sentence(text).then_some(text.as_str())
@@ -60,7 +61,8 @@ impl Collector<'_> {
         result
     }
 
-    /// The texts that an expression can have, if they are written here.
+    /// The texts that an expression can have, as far as they are literals in the
+    /// expression or in the function's local variables.
     pub(super) fn texts(&self, expression: &Expr) -> Vec<String> {
         match expression {
             Expr::Lit(literal) => match &literal.lit {

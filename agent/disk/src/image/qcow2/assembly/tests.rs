@@ -40,8 +40,8 @@ struct Reads {
 
 /// Assembles the disk inside the file like `write_image` does.
 fn assemble(file: &[u8], length_known: bool) -> Result<(Vec<u8>, Reads)> {
-    // Uses threads only if the length is unknown, so that the tests cover both
-    // ways.
+    // The tests with an unknown length use three threads, the others unpack without
+    // threads, so that both code paths are covered.
     assemble_in(
         file,
         length_known,

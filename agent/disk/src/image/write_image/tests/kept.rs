@@ -127,7 +127,8 @@ fn an_image_that_reaches_them_is_refused() {
         assert!(failure.details.ends_with(expected), "{failure}");
         assert!(content(&file) == before);
     }
-    // The table claims 8 MiB but the image has 14 MiB: detected during the write.
+    // The table claims 8 MiB but the image has 14 MiB, so the agent detects the collision
+    // only while it writes.
     let mut lying = gpt_image(8 * MIB, 512);
     lying.resize(14 * MIB as usize, 7);
     let body = gzip(&lying);

@@ -142,8 +142,8 @@ fn move_gpt(disk: &mut [u8], image: &[u8], sector: usize, last: u64) {
     let table = 128 * 128;
     let entries = image[2 * sector..2 * sector + table].to_vec();
     let first_of_backup = last - (table / sector) as u64;
-    // The new backup may overlap the old one, so clear both. The image has no other
-    // data after this sector.
+    // The new backup may overlap the old one, so clear both. The image has no other data
+    // from the start of the new backup on.
     let begin = first_of_backup as usize * sector;
     disk[begin..].fill(0);
     let sealed = |own: u64, other: u64, entries_at: u64| {

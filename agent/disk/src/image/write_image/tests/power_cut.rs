@@ -101,7 +101,8 @@ impl Case {
         let data = MIB as usize..self.image.len() - MIB as usize;
         if disk[data.clone()] == self.before[data.clone()] || disk[data.clone()] == self.image[data]
         {
-            // Either the old system is untouched, or the new system is proven.
+            // Either the old data is untouched, or the data of the image is completely
+            // written. In both cases a system may boot.
             return;
         }
         assert!(disk[..440].iter().all(|&b| b == 0), "{moment}: boot code");

@@ -212,7 +212,7 @@ fn a_file_may_be_longer_than_the_disk() {
         });
         let disk = disk(SIZE);
         let mut source = source(&server, None);
-        // The server needs a moment for so many bytes.
+        // With `quick_retries` the download of 130 MiB could time out.
         source.request.retry_policy = RetryPolicy::default();
         let written = write_image(&source, open(disk.path(), 512), &http_client());
         match expected {

@@ -1,5 +1,5 @@
-//! Writes qcow2 images with every option of qemu-img over HTTP and compares the
-//! disk with what qemu-img reads from them.
+//! Writes qcow2 images made with the different options of qemu-img over HTTP and compares
+//! the disk with what qemu-img reads from them.
 
 use std::path::Path;
 
@@ -105,8 +105,8 @@ fn every_combination(compat: &str) {
     let new = compat == "1.1";
     let mut count = 0;
     for bits in 9..=21 {
-        // Several clusters of each size. Many small clusters take long and show
-        // nothing new.
+        // The disk has several clusters of each size. It is smaller for small clusters,
+        // because many of them take long and test nothing new.
         let len = if bits < 18 { 2 * MIB } else { 5 * MIB };
         for (compress, compression) in [(false, "zlib"), (true, "zlib"), (true, "zstd")] {
             for preallocation in ["off", "metadata", "falloc", "full"] {

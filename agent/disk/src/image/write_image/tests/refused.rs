@@ -133,7 +133,8 @@ fn a_damaged_stream_is_a_checksum_error_when_one_was_given() {
         assert_eq!(failure.class, Class::ImageChecksumError, "{failure}");
         assert!(failure.details.contains("cannot unpack gzip"), "{failure}");
         assert_unbootable(&disk);
-        // The digest is that of the damaged file itself, so the image is at fault.
+        // The given digest is that of the damaged file itself, so the agent must blame
+        // the image and not the transfer.
         let failure = write(&Server::of(&body), &body, &disk).unwrap_err();
         assert_eq!(failure.class, Class::InvalidImage, "{failure}");
         assert_unbootable(&disk);

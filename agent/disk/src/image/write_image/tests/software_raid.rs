@@ -10,7 +10,8 @@ use crate::tables::gpt::EFI_SYSTEM;
 
 const ESP: (u32, &str, Uuid, u64, u64) = (1, "ESP", EFI_SYSTEM, 2, 3);
 
-/// Writes an image to a disk for which firmware starts these partitions.
+/// Writes an image to `array`. Firmware boots from `copies`, the partitions for the
+/// copies of its EFI system partition.
 fn write_with(
     image: &[u8],
     array: &NamedTempFile,
@@ -23,7 +24,8 @@ fn write_with(
     write_image(&source, target, &http_client())
 }
 
-/// No boot entry is asked for here: Ironic asks for none on some nodes.
+/// The agent must make the copies without a boot entry, too: Ironic requests no boot
+/// entry on some nodes, and neither does this test.
 #[test]
 fn the_commit_copies_the_efi_system_partition() {
     let image = used_disk(8 << 20, 512, &[ESP]);
@@ -59,8 +61,8 @@ fn an_image_that_gets_no_copies_does_not_touch_the_disks() {
     }
 }
 
-/// The superblock of the second copy cannot be written. In this case the first copy
-/// must not start either.
+/// The superblock of the second copy cannot be written. In this case firmware must not be
+/// able to boot from the first copy either.
 #[test]
 #[expect(
     clippy::single_range_in_vec_init,
@@ -86,7 +88,8 @@ fn copies_that_are_not_complete_do_not_start() {
     }
 }
 
-/// The disk is opened again after the change of a partition.
+/// `with_partitions` closes the array and opens it again. The agent must still know the
+/// partitions for the copies afterwards.
 #[test]
 fn an_image_that_is_changed_before_the_commit_is_copied() {
     let image = used_disk(8 << 20, 512, &[ESP]);

@@ -3,7 +3,8 @@
 
 use super::*;
 
-/// The image as it is, in three packings and, if qemu-img is there, as qcow2.
+/// The image as raw, gzip, xz and zstd file and, if qemu-img is installed, as qcow2 file.
+/// Each has a name for messages.
 fn packed_in_each_way(image: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut bodies = vec![
         ("raw", image.to_vec()),
@@ -211,7 +212,7 @@ fn a_bit_flipped_in_flight() {
     }
 }
 
-/// Object stores send this header if the file was uploaded with it.
+/// Object stores send `Content-Encoding` if the file was uploaded with this header.
 #[test]
 fn an_encoding_that_is_the_packing_is_taken_as_sent() {
     let image = gpt_image(8 * MIB, 512);
@@ -221,7 +222,8 @@ fn an_encoding_that_is_the_packing_is_taken_as_sent() {
         ("gzip", Some(sha256(&body)), true),
         ("br", Some(sha256(&body)), true),
         ("br", None, false),
-        // The server compressed the file, so the digest is not that of the body.
+        // The given digest is that of the uncompressed image, but the agent hashes the
+        // compressed body.
         ("gzip", Some(sha256(&image)), false),
     ] {
         let served = body.clone();

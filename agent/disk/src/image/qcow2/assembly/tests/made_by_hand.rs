@@ -15,7 +15,8 @@ struct HandMade {
 const CLUSTER: usize = 65536;
 
 impl HandMade {
-    /// An empty file of this many clusters. The L1 table is cluster `l1`.
+    /// A file of `clusters` clusters without any data, for a disk of `size` bytes. The L1
+    /// table is cluster `l1`.
     fn new(clusters: usize, size: u64, l1: usize) -> Self {
         let mut file = vec![0; clusters * CLUSTER];
         file[..4].copy_from_slice(b"QFI\xfb");
@@ -130,7 +131,8 @@ fn an_entry_outside_the_file_is_an_error() {
     }
 }
 
-/// The rest of the entry never comes, so another pass would find the same.
+/// The file ends within an entry of a table. No later pass could read the rest of that
+/// entry, so the agent must fail at once.
 #[test]
 fn a_file_that_ends_within_an_entry_of_a_table_is_truncated() {
     for (bit, entry_len) in [(0, 8), (0x10, 16)] {
