@@ -3,14 +3,14 @@
 #
 #   tests/fresh-machine.sh [--release bookworm|trixie]... [--keep] [-o DIR]
 #
-# For each Debian release (default: both) it makes a minimal root of that release
-# with make, CA certificates and this machine's Rust toolchain, puts the committed
-# source tree into it, and runs the build, the demo, everything that `make test` sets up, one
-# end-to-end boot and one scenario under the real Ironic.  There is no package
-# cache, no pip cache, no crate cache, and the home directory is empty.
+# For each Debian release (default: both) it makes a minimal root of that release with
+# make, CA certificates and this machine's Rust toolchain, puts the committed source
+# tree into it, and runs the build, the demo, everything that `make test` sets up, the
+# end-to-end tests of the ways to boot and one scenario under the real Ironic.  There is
+# no package cache, no pip cache, no crate cache, and the home directory is empty.
 #
-# The root is DIR/RELEASE (default: out/fresh), its log DIR/RELEASE.log.  The
-# script removes the root at the end, unless --keep is given.  It needs root,
+# The root is DIR/RELEASE (default: out/fresh), its log DIR/RELEASE.log.  The script
+# removes the root of a release that passed, unless --keep is given.  It needs root,
 # mmdebstrap, 15 GB of disk, and about half an hour for each release.
 set -euo pipefail
 export LC_ALL=C
@@ -30,10 +30,10 @@ mkdir -p "$out"; out=$(cd "$out" && pwd)
 toolchain=$(rustc --print sysroot)
 say() { echo "fresh-machine: $*" >&2; }
 
-# What the README tells a newcomer to run, in its order.  The tests that are
-# named here use most of what the set-up makes: firmware, GRUB, the test image,
-# Ignition; libvirt, the Redfish emulator, Ironic.  Each target installs only what it
-# needs itself, so those that need little come first.
+# What the README tells a newcomer to run, in its order.  The tests that are named here
+# use most of what the set-up makes: firmware, GRUB, the test image, Ignition, libvirt,
+# the Redfish emulator and Ironic.  Each target installs only the packages that it needs
+# itself, so the targets that need few packages come first.
 steps=(
   'make build'
   'make demo'
@@ -42,12 +42,13 @@ steps=(
   'make test-ironic SCENARIO="--exact scenarios::virtual_media_uefi"'
 )
 
-# make_root RELEASE DIR: the release's minimal system and the source tree.
+# make_root RELEASE DIR: creates in DIR the release's minimal system with the source
+# tree.
 make_root() {
   unshare --mount mmdebstrap --quiet --variant=minbase --include=ca-certificates,make "$1" "$2"
   cp /etc/resolv.conf "$2/etc/resolv.conf"
-  # A site's proxy and its own certificate authority belong to the network, not
-  # to the machine: without them no package can be fetched.
+  # A site's proxy and its own certificate authority belong to the network, not to the
+  # machine: without them apt cannot fetch a package.
   grep -hsi '^ *acquire::https\?::proxy' /etc/apt/apt.conf /etc/apt/apt.conf.d/* > "$2/etc/apt/apt.conf.d/80proxy" || true
   if ls /usr/local/share/ca-certificates/*.crt > /dev/null 2>&1; then
     cp /usr/local/share/ca-certificates/*.crt "$2/usr/local/share/ca-certificates/"
@@ -58,8 +59,8 @@ make_root() {
   git archive HEAD | tar -x -C "$2/root/landfall"
 }
 
-# run_in ROOT COMMAND: as root in a system of its own.  The namespaces end with
-# the command, and with them all its mounts and processes.
+# run_in ROOT COMMAND: runs COMMAND as root in ROOT, with its own mount and PID
+# namespaces.  They end with the command, and with them all its mounts and processes.
 run_in() {
   # shellcheck disable=SC2016  # for the inner shell
   unshare --mount --pid --fork --kill-child --propagation private \
@@ -71,20 +72,21 @@ run_in() {
       mount -t tmpfs tmpfs "$1/run"
       mount --bind "$2" "$1/opt/rust"
       mount -o remount,bind,ro "$1/opt/rust"
-      # A shell as the first process: make in its place, ended by a signal in the
-      # middle of a build, was seen to go on and spin.
+      # The shell must stay PID 1: when make was PID 1 and a signal ended it in the
+      # middle of a build, it was seen to go on and spin.
       exec chroot "$1" "${@:4}" /bin/bash -c "cd /root/landfall && { $3; exit; }"
     ' run_in "$1" "$toolchain" "$2" "${environment[@]}"
 }
 
-# An empty environment but for how to reach the registries.
+# An empty environment, except for the variables that are needed to reach the
+# registries.
 environment=(env -i HOME=/root TERM=dumb LC_ALL=C.UTF-8 LANDFALL_TESTS_REQUIRED=1
   PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_FILE PIP_CERT PIP_INDEX_URL; do
   [ -z "${!name:-}" ] || environment+=("$name=${!name}")
 done
 
-# try_release RELEASE: true if every step succeeds.
+# try_release RELEASE: runs the steps.  Succeeds if every step succeeds.
 try_release() {
   local root=$out/$1 log=$out/$1.log step began
   rm -rf --one-file-system "$root"

@@ -1,18 +1,19 @@
 #!/bin/bash
-# What ours is compared with, for the comparison of the disks and for the
-# benchmark: coreos-installer from its published crate, and from Debian qemu-img,
-# zstd, nginx and what the original agent's loop needs.
+# Gets the programs with which the tests and the benchmark compare ours:
+# coreos-installer from crates.io, and from Debian qemu-img, zstd, nginx and the
+# programs that the write loop of ironic-python-agent calls.
 #
 #   tests/peers.sh -o DIR
 #
-# The result is DIR/coreos-installer/bin/coreos-installer. Built once and kept;
-# made again when this script changes. Needs root where libraries are missing.
+# The result is DIR/coreos-installer/bin/coreos-installer. It is built again only when
+# this script changes. Needs root if packages are missing.
 set -euo pipefail
-# RUNLEVEL: the installation of nginx starts no server.
+# RUNLEVEL=1: the installation of nginx starts no server.
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 
 version=0.26.0
-# What its crates of C libraries are linked with; the other peers.
+# The C libraries that coreos-installer is linked with, and the other programs to
+# compare with.
 packages='pkg-config libssl-dev libzstd-dev liblzma-dev curl zstd xz-utils nginx-light qemu-utils gdisk util-linux'
 
 [ "${1:-}" = -o ] && [ -n "${2:-}" ] || { sed -n 6p "$0" >&2; exit 2; }
@@ -39,8 +40,8 @@ rm -rf "$out"
 mkdir -p "$out"
 
 say "building coreos-installer $version"
-# Outside of the workspace, whose .cargo/config.toml asks for a static binary;
-# and in a folder of its own, not among the results of our crates.
+# In /, because .cargo/config.toml of the workspace requests a static binary; and with a
+# target folder of its own, apart from the results of our crates.
 (cd / && env -u CARGO_BUILD_TARGET -u RUSTFLAGS RUSTUP_TOOLCHAIN="$toolchain" CARGO_TARGET_DIR="$out/target" \
   cargo install --quiet coreos-installer --version "$version" --locked --root "$out")
 rm -rf "$out/target"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Gets a Debian 12 or 13 machine ready to build and test: installs the packages
-# that are missing, downloads those that are taken apart (kernels, Ignition,
-# NetworkManager, dracut, open-iscsi) into out/packages.  Does nothing when all is there.
+# Gets a Debian 12 or 13 machine ready to build and test: installs missing packages, and
+# downloads those that are only unpacked (kernels, Ignition, NetworkManager, dracut,
+# open-iscsi) into out/packages.  Does nothing when all is there.
 #
 #   tests/setup.sh [--for build|demo|lab|tests] [--list]
 #   tests/setup.sh --build-only
@@ -32,11 +32,12 @@ case $purpose in
   *) say "expected build, demo, lab or tests after --for, found '$purpose'"; exit 2 ;;
 esac
 
-# needs LEVEL PACKAGE...: from this level on.
+# needs LEVEL PACKAGE...: adds the packages if the level of the purpose is LEVEL or
+# higher.
 packages=''
 needs() { [ "$level" -lt "$1" ] || packages="$packages ${*:2}"; }
 
-# What compiles the crates, and what landfall-image calls and reads.
+# The compiler for the crates, and what landfall-image calls and reads.
 needs 1 gcc libc6-dev make xorriso mtools grub-common grub-pc-bin grub-efi-amd64-bin \
   grub-efi-amd64-signed shim-signed systemd-boot-efi ipxe
 # The virtual host and its network, and the recipe of the test image.
@@ -53,24 +54,25 @@ needs 3 python3-venv python3-dev pkg-config libvirt-dev libvirt-daemon \
 # The network of the tests, and the recipes of the live system and of the image
 # with NetworkManager.
 needs 4 avahi-daemon openssl lldpd iputils-ping udev xfsprogs mmdebstrap
-# What makes what cleaning has to erase.
+# The programs that create the file systems and volumes that cleaning has to erase.
 needs 4 bcache-tools btrfs-progs cryptsetup-bin erofs-utils exfatprogs f2fs-tools gfs2-utils \
   lvm2 mdadm nilfs-tools ntfs-3g udftools util-linux-extra
-# What gives an agent a clock of its own (tests/ironic/src/endurance/clock.rs).
+# Gives an agent a clock of its own (tests/ironic/src/endurance/clock.rs).
 needs 4 qemu-user libfaketime
 # The syslog server that gets the agent's log, also over TLS.
 needs 4 rsyslog rsyslog-openssl
-# The DHCP server of the documentation's example, besides dnsmasq, and its TFTP client.
+# The DHCP server of the documentation's example, in addition to dnsmasq, and a TFTP
+# client (curl).
 needs 4 kea-dhcp4-server curl
 # The cache that many hosts download through.
 needs 4 squid
-# What reads the systemd unit of the image service (systemd-analyze).
+# Checks the systemd unit of the image service (systemd-analyze).
 needs 4 systemd
-# The browser that looks at the status pages.
+# The browser in which the tests open the status pages.
 needs 4 chromium fonts-dejavu-core
-# What makes the packages of a RHEL-like kernel.
+# Builds the packages of a RHEL-like kernel.
 needs 4 rpm
-# The rescue layer, and the user who logs in to it.
+# The SSH server of the rescue layer, and the client that logs in to it.
 needs 4 dropbear-bin openssh-client
 # The iSCSI target that a host boots from.
 needs 4 tgt
@@ -95,9 +97,9 @@ install_missing() {
   [ -n "$missing" ] || return 0
   [ "$(id -u)" = 0 ] || { say "needs root to install:$missing"; exit 1; }
   update
-  # All binary packages of qemu must have one version.  A machine may have a
-  # newer qemu-utils than its release (from a CI image's own archive), and apt
-  # then finds no solution unless it is told that it may go back.
+  # All binary packages of qemu must have one version.  A machine may have a newer
+  # qemu-utils than its release (from a CI image's own archive), and apt then finds no
+  # solution unless the older version is requested explicitly.
   local utils wanted
   case $missing in
     *qemu-system-x86*)
@@ -109,9 +111,9 @@ install_missing() {
       ;;
   esac
   say "installing$missing"
-  # The tests start what they need: no package shall start a service on this machine
-  # (Debian Policy, 9.3.3.2: invoke-rc.d asks this program). After its next boot the
-  # services run as Debian has them.
+  # The tests start the services that they need: no package shall start a service on
+  # this machine (Debian Policy, 9.3.3.2: invoke-rc.d calls policy-rc.d). After its next
+  # boot the services run as in Debian.
   local policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
     trap "rm -f $policy" EXIT
@@ -123,22 +125,24 @@ install_missing() {
   [ -z "$(trap -p EXIT)" ] || { rm -f "$policy"; trap - EXIT; }
 }
 
-# download NAME FOLDER: its .deb into the folder, unless one is there.
+# download NAME FOLDER: downloads the package's .deb into the folder, unless one is
+# there.
 download() {
   local file
   mkdir -p "$2"
   for file in "$2"/"$1"_*.deb; do [ ! -f "$file" ] || return 0; done
   say "downloading $1"
-  # Lists that are older than the archive name files that have gone.
+  # If apt's lists are older than the archive, they name files that are no longer there.
   (cd "$2" && apt-get -qq download "$1") || { update; (cd "$2" && apt-get -qq download "$1"); }
 }
 
-# kernel_package META: the package that a metapackage stands for.
+# kernel_package META: prints the kernel package on which a metapackage depends.
 kernel_package() {
   apt-cache depends "$1" 2> /dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ { print $2; exit }'
 }
 
-# kernel META FOLDER: the newest kernel of a flavour, unless the folder has one.
+# kernel META FOLDER: downloads the newest kernel of a flavour, unless the folder has
+# one.
 kernel() {
   if ! ls "$2"/linux-image-*.deb > /dev/null 2>&1; then
     [ -n "$(kernel_package "$1")" ] || update
@@ -148,8 +152,8 @@ kernel() {
 
 download_packages() {
   kernel linux-image-cloud-amd64 out/packages
-  # With the drivers of real hardware, for machines that the cloud flavour
-  # cannot see.
+  # This kernel has the drivers of real hardware, for machines that the cloud flavour
+  # cannot drive.
   kernel linux-image-amd64 out/packages/generic
   [ "$level" -ge 2 ] || return 0
   if ! ls out/packages/ignition_*.deb > /dev/null 2>&1; then
@@ -163,9 +167,9 @@ download_packages() {
   console_font out/packages/console-font
 }
 
-# console_font FOLDER: the font of the kernel's framebuffer console, with which the tests
-# read a guest's screen.  The package is not installed: it would change the console of
-# this machine.
+# console_font FOLDER: gets the font of the kernel's framebuffer console, with which the
+# tests read a guest's screen.  The package is unpacked, not installed: it would change
+# the console of this machine.
 console_font() {
   local font=Lat15-VGA16.psf.gz
   [ ! -f "$1/$font" ] || return 0
@@ -174,22 +178,24 @@ console_font() {
   mv "$1/new" "$1/$font"
 }
 
-# with_libraries FOLDER PACKAGE...: with the libraries that this machine lacks.  They are
-# not installed: NetworkManager would begin to manage the network of this machine, open-iscsi
-# has a service, and dracut has a hook in the installation of kernels.
+# with_libraries FOLDER PACKAGE...: downloads the packages, with the libraries that this
+# machine lacks.  They are not installed: NetworkManager would begin to manage the
+# network of this machine, open-iscsi has a service, and dracut has a hook in the
+# installation of kernels.
 with_libraries() {
   ! ls "$1/$2"_*.deb > /dev/null 2>&1 || return 0
   [ -n "$(candidate "$2")" ] || update
   mkdir -p "$1"
   say "downloading ${*:2}"
   local get="apt-get -qq install -y --download-only --reinstall --no-install-recommends -o Dir::Cache::archives=$PWD/$1 ${*:2}"
-  # The folder is apt's cache: it makes a lock and a folder in it.
+  # The folder is apt's cache, so apt creates a lock and a folder in it.
   $get > /dev/null || { update; $get > /dev/null; }
   rm -rf "$1/lock" "$1/partial"
 }
 
-# nmcli FROM FOLDER: nmcli and its libraries, unpacked from these packages, for the test
-# that lets NetworkManager read keyfiles.  It needs no running NetworkManager.
+# nmcli FROM FOLDER: unpacks nmcli and its libraries from the packages in FROM, for the
+# test that lets NetworkManager read keyfiles.  nmcli needs no running NetworkManager
+# for that.
 nmcli() {
   local package
   [ ! -x "$2/usr/bin/nmcli" ] || return 0

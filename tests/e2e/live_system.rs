@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::host_test;
 
-/// The memory of the guest. The unpacked system takes half of it.
+/// The memory of the guest in MiB. The unpacked live system takes half of it.
 pub const MEMORY_MIB: u32 = 1280;
 
 const HOST_NAME: &str = "live-host-1";
@@ -74,7 +74,7 @@ fn service_of_a_live_system() {
         };
         let guest = Guest::start(lab, &machine(lab, &installer).await?).await?;
 
-        // Detects a broken live system early, before the longer wait for the
+        // This wait detects a broken live system early, before the longer wait for the
         // deployment.
         guest.console("]: agent: landfall ", BOOT).await?;
         conductor.deployed(BOOT + DEPLOYMENT).await?;
@@ -93,7 +93,8 @@ fn service_of_a_live_system() {
     });
 }
 
-/// Creates a volume and leaves it active, as udev does with volumes that it finds.
+/// Creates an LVM volume and leaves it active. In a real boot, udev activates the
+/// volumes that it finds.
 const MAKE_VOLUME: &str = "#!/bin/sh
 set -e
 modprobe dm_mod
@@ -115,7 +116,7 @@ StandardOutput=journal+console
 WantedBy=multi-user.target
 ";
 
-/// An active volume does not prevent cleaning of the disk below it.
+/// The agent cleans a disk although an LVM volume on it is active.
 #[test]
 #[ignore = "as array_of_an_old_installation"]
 fn active_lvm_volume_is_cleaned() {
@@ -170,8 +171,8 @@ fn check_console(lab: &Lab) -> Result<()> {
         &format!("INSTALLER: default default via {HOST_V4} "),
         "INSTALLER: resolver nameserver 192.0.2.53",
         &format!("network: eth0 {GUEST_V4}/24 from embedded plan"),
-        // These lines prove that logind has ended the boot, as only the agent asks it
-        // to.
+        // These lines prove that logind reboots the system. Only the agent requests a
+        // reboot from logind.
         "systemd-logind",
         "System is rebooting",
     ] {
@@ -234,7 +235,8 @@ pub async fn boot(lab: &Lab, addition: &Addition) -> Result<Boot> {
     Ok(Boot::Direct {
         kernel: artifacts::kernel()?,
         ramdisk: ramdisk(lab, addition).await?,
-        // The initramfs sets this address for Ignition. It is gone when systemd starts.
+        // The initramfs sets the address `live.address` for Ignition. The address is
+        // gone when systemd starts.
         arguments: format!(
             "{TEST_ARGUMENTS} net.ifnames=0 live.address={GUEST_V4}/24 \
              IPA_DEFAULT_HOSTNAME={HOST_NAME}"
@@ -242,7 +244,7 @@ pub async fn boot(lab: &Lab, addition: &Addition) -> Result<Boot> {
     })
 }
 
-/// The description of the host's network for the builder.
+/// Writes the `network_data.json` that the builder embeds for the host.
 fn network_data(lab: &Lab) -> Result<PathBuf> {
     let path = lab.path("network_data.json");
     let network_data = json!({
@@ -258,8 +260,8 @@ fn network_data(lab: &Lab) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The live system with the builder's config embedded as a second archive, as in
-/// CoreOS.
+/// Builds the ramdisk of the live system, with the builder's Ignition config as a
+/// second cpio archive, as in CoreOS.
 async fn ramdisk(lab: &Lab, addition: &Addition) -> Result<PathBuf> {
     let folder = lab.path("embedded");
     std::fs::create_dir_all(&folder)?;
@@ -292,7 +294,7 @@ async fn ramdisk(lab: &Lab, addition: &Addition) -> Result<PathBuf> {
     media::with_config(lab, &artifacts::live_system()?, &folder).await
 }
 
-/// A program and its unit, both written by Ignition.
+/// A program and its systemd unit. Ignition writes both files.
 pub struct Addition {
     pub unit: &'static str,
     pub unit_content: &'static str,
@@ -301,7 +303,8 @@ pub struct Addition {
 }
 
 impl Addition {
-    /// Adds both to the config, as OpenShift's own config adds its installer.
+    /// Adds the program and the unit to the Ignition config, as OpenShift's own config
+    /// adds its installer.
     fn to_config(&self, mut config: Value) -> Result<String> {
         let program = BASE64_STANDARD.encode(self.program_content);
         let files = config["storage"]["files"].as_array_mut();

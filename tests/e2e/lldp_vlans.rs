@@ -19,8 +19,9 @@ use crate::host_test;
 /// Starts lldpd on the host's first tap. It announces two VLANs (IEEE 802.1Q annex
 /// D: two bytes of VLAN ID, the length of the name, the name).
 ///
-/// lldpd drops its privileges, and its user must reach the files in `directory`. The
-/// lab may be in root's home directory, which is closed to other users.
+/// lldpd drops its privileges, and its user must reach the files in `directory`. So
+/// `directory` must not be in the lab, which may be in root's home directory, where
+/// other users have no access.
 fn switch(directory: &Path) -> Result<Child> {
     let vlan =
         |value| format!("configure lldp custom-tlv add oui 00,80,c2 subtype 3 oui-info {value}\n");
@@ -46,7 +47,8 @@ fn is_report(event: &Event) -> bool {
 fn vlans_that_a_switch_names() {
     host_test("vlans_that_a_switch_names", async |lab| {
         let plan = Plan {
-            // Without Landlock the parsers have their other limits.
+            // `lsm=yama` disables Landlock. The agent must parse LLDP frames without
+            // it, and report that this part of the confinement is missing.
             more_arguments: "ipa-collect-lldp=1 ipa-enable-vlan-interfaces=all lsm=yama",
             ..Plan::default()
         };

@@ -24,8 +24,8 @@ fn service_comes_late() {
         let mut site = Plan::default().site(lab).await?;
         site.script.hold = true;
         let guest = site.power_on(lab).await?;
-        // The agent prints where it looks and the error, and retries with growing
-        // pauses.
+        // The agent prints the URL of the service and the error, and retries with
+        // growing pauses.
         let refused = "no answer from http://192.0.2.1:6385: ";
         let mut at = guest.console(refused, BOOT).await?.at;
         let mut pauses = Vec::new();
@@ -55,8 +55,8 @@ fn service_comes_late() {
 #[test]
 fn no_disk() {
     host_test("no_disk", async |lab| {
-        // By default the agent waits 30 s for a disk, before the inspection and
-        // again here.
+        // By default the agent waits up to 30 s for a disk before the inspection, and
+        // again in the deploy step.
         let plan = Plan {
             more_arguments: "ipa-disk-wait-attempts=2 ipa-disk-wait-delay=1",
             ..Plan::default()
@@ -82,8 +82,8 @@ fn no_disk() {
 #[test]
 fn no_driver_for_the_disk() {
     host_test("no_driver_for_the_disk", async |lab| {
-        // The time of several attempts, and the least time between two lines with the
-        // same error.
+        // `ATTEMPTS` is long enough for several attempts of the agent. `INTERVAL` is
+        // the minimum time between two console lines with the same error.
         const ATTEMPTS: Duration = Duration::from_secs(20);
         const INTERVAL: Duration = Duration::from_secs(55);
         let plan = Plan {
@@ -126,7 +126,7 @@ fn no_driver_for_the_disk() {
     });
 }
 
-/// The hints fit none of two disks.
+/// Neither of the two disks matches the root device hints.
 #[test]
 fn no_disk_matches_the_hints() {
     host_test("no_disk_matches_the_hints", async |lab| {
@@ -169,7 +169,7 @@ fn several_disks_and_which_was_chosen() {
             "-> to choose another disk, set root_device in the node's properties",
         ];
         guest.shows(lab, "several-disks", &texts, BOOT).await?;
-        // The same on a serial console.
+        // The serial console shows the same reason.
         guest
             .console("not chosen: /dev/vdb: 2.00 GiB is below", BLOCK)
             .await?;
@@ -177,11 +177,11 @@ fn several_disks_and_which_was_chosen() {
     });
 }
 
-/// A status block on a serial console comes at most every minute, and a busy machine is
-/// slow.
+/// The time limit for a line of the status block on the serial console. The agent
+/// prints the block at most once a minute, and a busy machine is slow.
 const BLOCK: Duration = Duration::from_secs(120);
 
-/// A larger disk without content.
+/// A blank disk of 8 GiB, larger than the root disk of the other tests.
 pub(crate) fn second_disk(lab: &Lab) -> Result<Disk> {
     blank_disk(lab, "second.raw", 8)
 }
@@ -233,7 +233,7 @@ fn a_nic_without_a_driver_is_reported() {
     });
 }
 
-/// What the inventory says about the device at this address.
+/// The entry of `driver_faults` in the inventory for the PCI device at this address.
 fn reported_fault(services: &Services, address: &str) -> Result<Value> {
     let inventory = services.conductor.inventory().unwrap_or_default();
     let faults = inventory["driver_faults"].as_array();
@@ -247,14 +247,15 @@ fn reported_fault(services: &Services, address: &str) -> Result<Value> {
     })
 }
 
-/// The driver requests its firmware when the agent switches the NIC on, and does not
-/// get it. The console and the inventory name the missing file and its package.
+/// The driver requests its firmware when the agent brings the NIC up, and does not get
+/// it. The console and the inventory name the missing file and its package.
 #[test]
 fn a_nic_without_firmware_is_reported() {
     host_test("a_nic_without_firmware_is_reported", async |lab| {
         let plan = Plan {
             network: Network::Dhcp,
-            // The inventory waits for addresses, so it comes after the request.
+            // The inspection waits for DHCP on all NICs. So the agent collects the
+            // inventory after the driver's firmware request.
             more_arguments: "ipa-inspection-dhcp-all-interfaces=1 ipa-inspection-dhcp-wait-timeout=10",
             ..Plan::default()
         };
@@ -289,8 +290,8 @@ fn a_nic_without_firmware_is_reported() {
     });
 }
 
-/// The controller is present, but the disk appears late, as behind an array or
-/// after a slow spin-up. Its uevent ends the agent's wait at once.
+/// The controller is present, but the disk appears late, like a volume of a disk array
+/// or a disk that spins up slowly. The disk's uevent ends the agent's wait at once.
 #[test]
 fn disk_comes_late() {
     host_test("disk_comes_late", async |lab| {
@@ -319,7 +320,7 @@ fn disk_comes_late() {
         else {
             bail!("the disk was not plugged in, or nothing was reported");
         };
-        // Without the event the agent would wait for its full 30 s.
+        // Without the uevent the agent would wait its full 30 s.
         let waited = reported.at.saturating_sub(plugged.at);
         ensure!(
             waited < Duration::from_secs(20),
@@ -329,7 +330,7 @@ fn disk_comes_late() {
     });
 }
 
-/// No DHCP server answers on one of two NICs. The agent does not wait for it.
+/// No DHCP server answers on one of two NICs. The agent does not wait for that NIC.
 #[test]
 fn dhcp_on_one_of_two_nics() {
     host_test("dhcp_on_one_of_two_nics", async |lab| {
@@ -392,8 +393,8 @@ pub(crate) async fn kill_agent(lab: &Lab, guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// A direct boot with these kernel arguments. With `sysrq_always_enabled` the kernel accepts
-/// SysRq on the serial console.
+/// A host with a direct boot and these additional kernel arguments. With
+/// `sysrq_always_enabled` the kernel accepts SysRq on the serial console.
 async fn site_with(lab: &Lab, more_arguments: &'static str) -> Result<(Plan, Site)> {
     let plan = Plan {
         more_arguments,
@@ -412,12 +413,12 @@ async fn second_lookup(lab: &Lab, services: &Services) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the agent has ended because Ironic does not know the machine. Then init
-/// has started the agent again, and this function downloads the logs of the ended agent
-/// from the new one.
+/// Waits until the agent exits because Ironic has no node for the machine, and init
+/// starts the agent again. Then downloads the logs of the exited agent from the new
+/// one.
 async fn logs_outlive_the_agent(lab: &Lab, guest: &Guest) -> Result<()> {
-    // How long the download may take. The agent ends again as long as Ironic does not
-    // know it.
+    // The time limit for the download. Single attempts can fail, because the agent
+    // exits again and again until Ironic knows the machine.
     const DOWNLOAD: Duration = Duration::from_secs(60);
     let error = "agent: FAILED lookup: no node after 3 s";
     let line = guest.console(error, BOOT).await?;
@@ -462,8 +463,9 @@ fn agent_is_killed_and_carries_on() {
     });
 }
 
-/// The write is lost with the agent, and the restarted agent starts it again. An
-/// empty command list would tell Ironic that there is nothing to wait for.
+/// The kernel kills the agent while it writes the image, and the restarted agent starts
+/// the deploy step again. The agent must not report an empty command list after the
+/// restart, because Ironic would then continue with the step after the lost one.
 #[test]
 fn agent_is_killed_while_writing() {
     host_test("agent_is_killed_while_writing", async |lab| {

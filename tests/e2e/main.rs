@@ -1,6 +1,7 @@
 //! Installs virtual hosts with real firmware, kernel, agent, GRUB and Ignition.
 //!
-//! Each test runs in its own network. Its journal is kept in `out/logs/<test>.log`.
+//! Each test runs in its own network namespace. Its journal is kept in
+//! `out/logs/<test>.log`.
 
 mod agent_container;
 mod automatic_addresses;

@@ -5,7 +5,8 @@ use landfall_tests::vm::Bus;
 
 use crate::host_test;
 
-/// What CoreOS' documentation gives for a disk with several paths.
+/// The kernel arguments that the CoreOS documentation gives for a root disk with
+/// several paths.
 const ARGUMENTS: &str = "rd.multipath=default root=/dev/disk/by-label/dm-mpath-root rw";
 
 /// Both paths lead to one disk. The ramdisk has no multipathd, so the agent
@@ -31,8 +32,8 @@ fn two_paths_to_one_disk() {
     });
 }
 
-/// Somebody pulls a path out while the agent writes the image. The system on the disk
-/// must still be complete: it boots, with its Ignition config.
+/// One path is unplugged while the agent writes the image. The system on the disk must
+/// still be complete: it boots, with its Ignition config.
 #[test]
 fn a_path_fails_while_writing() {
     host_test("a_path_fails_while_writing", async |lab| {
@@ -46,8 +47,8 @@ fn a_path_fails_while_writing() {
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("disk: writing the image: ", BOOT).await?;
-        // Linux looks at both paths at the same time, so either can be /dev/sda, which the
-        // agent uses.
+        // Linux probes both paths at the same time, so either can be /dev/sda, which
+        // the agent uses.
         match lab.journal.console_line(&["sd 0:0:0:0: [sda] "]) {
             Ok(_) => guest.unplug(0).await?,
             Err(_) => guest.unplug_second_path(0).await?,

@@ -16,7 +16,8 @@ use landfall_tests::{artifacts, media};
 
 use crate::host_test;
 
-/// How long a busy machine may take to draw.
+/// The time limit for a change on the screen or a line on the console, on a busy
+/// machine.
 pub(crate) const DRAWING: Duration = Duration::from_secs(60);
 
 /// The command line has VLAN 60, and the switch has VLAN 50.
@@ -61,7 +62,8 @@ fn a_wrong_vlan_is_corrected_and_the_host_installs() {
             let address = "vlan50 192.0.2.10/24 from the console";
             guest.console(address, DRAWING).await?;
             deploy_and_boot(lab, &plan, &site, &services, guest).await?;
-            // The syslog server was not reachable before.
+            // The syslog server was not reachable before the correction. The agent must
+            // send the lines of that time afterwards.
             let lines = log.lines()?;
             let before = lines.iter().position(|line| {
                 line.text.starts_with("no answer from") && line.text.contains("enp0s3.60")
@@ -142,8 +144,8 @@ fn a_bond_with_a_vlan_is_made_in_the_form() {
     });
 }
 
-/// A plan in the ramdisk for a host with these NICs. The switch has VLAN 50, and speaks
-/// LACP.
+/// An NMState plan for the host's two NICs: a bond, and VLAN 60 on it. The switch
+/// speaks LACP, but its VLAN is 50.
 fn bond_with_a_wrong_vlan() -> String {
     let [one, two] = [0, 1].map(host_mac);
     format!(
@@ -159,8 +161,8 @@ fn bond_with_a_wrong_vlan() -> String {
     )
 }
 
-/// The form shows the plan in the ramdisk, so only the wrong value needs a correction.
-/// Each port of the bond shows its own address.
+/// The form shows the plan in the ramdisk, so the operator corrects only the wrong
+/// value. Each port of the bond is shown with its own MAC address.
 #[test]
 fn one_value_of_an_embedded_plan_is_corrected() {
     host_test("one_value_of_an_embedded_plan_is_corrected", async |lab| {
@@ -232,8 +234,8 @@ fn one_value_of_an_embedded_plan_is_corrected() {
     });
 }
 
-/// The keyboard of a BMC is a USB device, and there is no other. The drivers are those
-/// that the builder packs for servers.
+/// The host's only keyboard is a USB device, as a BMC emulates it. The ramdisk has the
+/// drivers that the builder packs for servers.
 #[test]
 fn a_usb_keyboard_opens_the_form() {
     host_test("a_usb_keyboard_opens_the_form", async |lab| {
@@ -270,7 +272,7 @@ fn a_usb_keyboard_opens_the_form() {
     });
 }
 
-/// Where the operator types.
+/// The console on which the operator types.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Console {
     Screen,
@@ -278,7 +280,7 @@ enum Console {
 }
 
 impl Console {
-    /// Presses a key: `ret`, `down` or `ctrl-u`.
+    /// Presses a key. On a serial line only `ret`, `down` and `ctrl-u` are possible.
     async fn press(self, guest: &mut Guest, key: &str) -> Result<()> {
         let characters = match (self, key) {
             (Self::Screen, key) => return guest.press(&[key]).await,
@@ -309,11 +311,12 @@ impl Console {
     }
 }
 
-/// A part of the password in the URL.
+/// The password in the URL that the operator types. No console may show it.
 const SECRET: &str = "s3cret";
 
-/// Neither the name server nor the name of the service is right. The operator gives both,
-/// with a password, and the agent reaches the service.
+/// The kernel arguments have a wrong DNS server and a wrong host name of the service.
+/// The operator corrects both, adds a user and a password to the URL, and the agent
+/// reaches the service.
 async fn service_is_corrected(lab: &Lab, console: Console) -> Result<()> {
     let _names = DhcpServer::with(lab, &["--host-record=ironic.example.org,192.0.2.1"]).await?;
     let wrong = "http://wrong.example.org:6385";
@@ -341,7 +344,7 @@ async fn service_is_corrected(lab: &Lab, console: Console) -> Result<()> {
     console.press(&mut guest, "ctrl-u").await?;
     console.type_text(&mut guest, "192.0.2.1").await?;
     console.press(&mut guest, "down").await?;
-    // The URL of the boot.
+    // Clears the field with the URL from the kernel arguments.
     console.press(&mut guest, "ctrl-u").await?;
     let url = format!("http://user:{SECRET}@ironic.example.org:6385");
     console.type_text(&mut guest, &url).await?;

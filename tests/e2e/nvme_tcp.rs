@@ -1,5 +1,5 @@
 //! Tests a host without a disk of its own, whose firmware has a table for a boot by
-//! NVMe/TCP (NBFT). The storage is a second guest, with the kernel's own target.
+//! NVMe/TCP (NBFT). The storage is a second guest with the Linux kernel's NVMe target.
 //!
 //! Only the table says which NIC leads to the storage, and which storage to use. The
 //! target permits only the host NQN from the table.
@@ -30,7 +30,7 @@ const NIC_V4: &str = "198.51.100.10";
 fn diskless(lab: &Lab, site: &mut Site, namespaces: &[Namespace]) -> Result<PathBuf> {
     let nic = Nic::new(1, NIC_MAC, NIC_V4, 24);
     let path = lab.path("nbft");
-    // QEMU makes the header itself.
+    // QEMU writes the ACPI header itself.
     std::fs::write(&path, &table(&[nic], namespaces, &[])[ACPI_HEADER..])?;
     let option = format!("sig=NBFT,rev=1,data={}", path.display());
     let machine = &mut site.machine;

@@ -22,7 +22,7 @@ const OLD_ADDRESS: &str = "203.0.113.77";
 
 const MIB: u64 = 1 << 20;
 
-/// Writes the config drive to a disk, at this byte.
+/// Writes the config drive to a disk at the byte offset `at`.
 fn put(disk: &Path, config_drive: &[u8], at: u64) -> Result<()> {
     let disk = OpenOptions::new().write(true).open(disk)?;
     Ok(disk.write_all_at(config_drive, at)?)

@@ -129,8 +129,8 @@ async fn compare(lab: &Lab, machine: &str, disks: &[u64]) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let port = listener.local_addr()?.port();
     let service = Router::new()
-        // Without Ironic's document here the agent would accept this service only
-        // after a minute.
+        // Without Ironic's version document at `/` the agent would accept this service
+        // only after a minute.
         .route(
             "/",
             get(async || Json(json!({"default_version": {"version": "1.115"}}))),
@@ -175,7 +175,8 @@ async fn take(
     (StatusCode::ACCEPTED, Json(json!({"uuid": uuid})))
 }
 
-/// The recorded command line with our kernel and ramdisk, blank disks and our port.
+/// The recorded QEMU command line without the program's name, with our kernel and
+/// ramdisk, blank disks and our port.
 fn command_line(lab: &Lab, recorded: &Value, disks: &[u64], port: u16) -> Result<Vec<String>> {
     for (index, gib) in disks.iter().enumerate() {
         std::fs::File::create(lab.path(&format!("d{index}.raw")))?.set_len(gib << 30)?;
@@ -186,7 +187,8 @@ fn command_line(lab: &Lab, recorded: &Value, disks: &[u64], port: u16) -> Result
         .to_str()
         .context("a path that is no text")?
         .trim_end_matches('/');
-    // Drop the port forwarding to the agent's API: this test does not call it.
+    // The first word is the program. The port forwarding to the agent's API is removed
+    // below, because this test does not call the API.
     let words = recorded
         .as_array()
         .context("no command line")?
@@ -216,9 +218,9 @@ fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
     found
 }
 
-/// Turns lists into maps, because Ironic's agent lists items in no fixed order:
-/// NICs by MAC address, disks by serial number, PCI devices by bus address.
-/// Removes the logs, which are specific to a boot.
+/// Turns lists into maps, because Ironic's agent lists items in no fixed order. The
+/// keys are: MAC address of a NIC, serial number of a disk, bus address of a PCI
+/// device, NUMA CPU number. Removes the logs, which are specific to a boot.
 fn by_key(body: &Value) -> Value {
     let mut body = body.clone();
     for (list, key) in [

@@ -19,9 +19,9 @@ use crate::host_test;
 /// The MAC address of the second NIC.
 const OTHER_MAC: &str = "52:54:00:c0:ff:02";
 
-/// The time limit from the carrier to the lookup, inventory included, on a busy
-/// machine. It is shorter than any timeout that a NIC without a way to the
-/// service could cost.
+/// The time limit from the carrier to the first heartbeat, inventory included, on a
+/// busy machine. It is shorter than any timeout that a NIC without a way to the service
+/// could cost.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 /// A host whose deployment does not start until the test releases it.
@@ -53,8 +53,8 @@ async fn heartbeat(lab: &Lab, services: &Services) -> Result<Duration> {
 }
 
 /// Both NICs get a lease with a default gateway. The first NIC's route takes
-/// precedence, but its gateway drops everything. The agent detects that by itself
-/// and fetches its image over the second NIC.
+/// precedence, but its gateway drops every packet to the service. The agent detects
+/// that by itself and fetches its image over the second NIC.
 #[test]
 fn two_nics_of_which_one_leads_nowhere() {
     host_test("two_nics_of_which_one_leads_nowhere", async |lab| {
@@ -64,7 +64,8 @@ fn two_nics_of_which_one_leads_nowhere() {
         ip("link set tap0 master br1").await?;
         ip("link set br1 up").await?;
         ip("addr add 203.0.113.1/24 dev br0").await?;
-        // By default the kernel looks up its own addresses before any other rule.
+        // By default the kernel looks up its own addresses before any other rule, and
+        // would never reach the blackhole rule.
         ip("rule add pref 100 lookup local").await?;
         ip("rule del pref 0").await?;
         ip("rule add pref 50 iif br1 to 192.0.2.0/24 blackhole").await?;
@@ -141,7 +142,7 @@ fn carrier_comes_late() {
         guest
             .console("no carrier; waiting -- check cable", BOOT)
             .await?;
-        // The table on the serial console, as an operator reads it.
+        // The rows of the status table must fit on a serial console of 80 columns.
         let unplugged = guest.console("carrier FAILED: none", BOOT).await?.text;
         ensure!(unplugged.len() <= 80, "longer than a line: {unplugged}");
         guest
@@ -153,7 +154,7 @@ fn carrier_comes_late() {
     });
 }
 
-/// A NIC without an answer from a DHCP server delays nothing.
+/// A NIC on which no DHCP server answers does not delay the lookup over the other NIC.
 #[test]
 fn static_address_next_to_a_dead_dhcp() {
     host_test("static_address_next_to_a_dead_dhcp", async |lab| {
@@ -170,17 +171,18 @@ fn static_address_next_to_a_dead_dhcp() {
             took < AT_ONCE,
             "the first heartbeat came {took:?} after the carrier"
         );
-        // Proves that the capture recognises DHCP packets, which the next test
-        // relies on.
+        // Proves that the capture recognises DHCP packets.
+        // `dhcp_disabled_is_not_on_the_wire` relies on it.
         let asked = capture.count(MAC, Frame::is_dhcp);
         ensure!(asked > 0, "no DHCP packet was seen");
         guest.cut_power().await
     });
 }
 
-/// No source configures the second NIC, and the first NIC has a static address: no
-/// DHCP packet is sent at all. The first NIC's own traffic proves that the capture
-/// works. The test above proves that it recognises DHCP packets.
+/// No source configures the second NIC, and the first NIC has a static address: the
+/// host sends no DHCP packet at all. The first NIC's own traffic proves that the
+/// capture works. `static_address_next_to_a_dead_dhcp` proves that the capture
+/// recognises DHCP packets.
 #[test]
 fn dhcp_disabled_is_not_on_the_wire() {
     host_test("dhcp_disabled_is_not_on_the_wire", async |lab| {

@@ -24,12 +24,13 @@ use landfall_tests::{artifacts, conductor, media, program, site};
 
 use crate::host_test;
 
-/// A part of every secret in this test, so that the test also detects a leak of only a
-/// part of a secret.
+/// A part of every secret that this test chooses. Searching for the part also detects a
+/// leak of only a part of a secret. The test searches for the agent token and the
+/// config drive separately.
 const TRACE: &str = "s3cret";
 
-/// Runs in place of `/init` and copies `/run` and the kernel log to /dev/vdb,
-/// because no console shows `/run`. `exec` keeps init as PID 1.
+/// Runs in place of `/init` and copies `/run` and the kernel log to /dev/vdb, because
+/// no console shows the files in `/run`. `exec` keeps init as PID 1.
 const SPY: &str = r#"#!/spy/busybox sh
 (
   until [ -b /dev/vdb ] && [ -d /run/landfall ]; do /spy/busybox sleep 1; done
@@ -42,11 +43,12 @@ const SPY: &str = r#"#!/spy/busybox sh
 exec /init
 "#;
 
-/// The pause after the deployment, long enough for the spy to copy the final
+/// The pause after the failed deployment, long enough for the spy to copy the final
 /// state.
 const SPY_PAUSE: Duration = Duration::from_secs(12);
 
-/// A host with the spy, and a small disk that receives its copies.
+/// A host with the spy in its ramdisk, and a second, small disk that receives the spy's
+/// copies.
 async fn spied_on(lab: &Lab, plan: &Plan) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     let busybox = std::fs::read("/bin/busybox").context("package busybox-static")?;
@@ -87,7 +89,7 @@ fn plan(deploy: Deploy) -> Plan {
 }
 
 /// Unpacks the spy's archive. Returns the path and mode of each file that contains
-/// a secret.
+/// [`TRACE`].
 async fn holders(lab: &Lab, archive: &Path) -> Result<BTreeMap<String, u32>> {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = lab.path("seen");
@@ -111,8 +113,9 @@ async fn holders(lab: &Lab, archive: &Path) -> Result<BTreeMap<String, u32>> {
                 let text = String::from_utf8_lossy(&content);
                 let path = entry.path();
                 let is_kmsg = path.ends_with("spy/dmesg");
-                // The kernel itself prints its command line and the environment
-                // derived from it. The agent's own lines contain its name.
+                // The kernel itself prints its command line and the environment derived
+                // from it. So only the agent's lines count here, which contain its
+                // name.
                 let mut lines = text
                     .lines()
                     .filter(|line| !is_kmsg || line.contains("landfall "));
@@ -132,8 +135,8 @@ async fn holders(lab: &Lab, archive: &Path) -> Result<BTreeMap<String, u32>> {
     Ok(holders)
 }
 
-/// Lines in which the kernel itself prints its command line, before the agent could
-/// mask anything.
+/// Whether the kernel itself prints its command line in this line, before the agent
+/// could mask anything.
 fn is_of_kernel(line: &str) -> bool {
     line.contains("ommand line: ") || line.contains("Unknown kernel command line parameters")
 }
@@ -144,7 +147,7 @@ fn has_secret(text: &str) -> bool {
 
 /// The status pages, by their paths.
 async fn pages() -> Result<Vec<(&'static str, String)>> {
-    // As in conductor.rs.
+    // reqwest needs a crypto provider. An error means that one is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
         .no_proxy()
@@ -171,8 +174,9 @@ fn agent_screen(memory: &str) -> Result<String> {
     Ok(format!("{}\n{}", rows.join("\n"), rows.concat()))
 }
 
-/// What others can see of the host: its status pages, its screen and its syslog. Each shows
-/// the failed deployment, so it is not empty.
+/// What others can see of the host: its status pages, its screen and its syslog. The
+/// function checks that each source has content: a metric, or a text about the failed
+/// deployment.
 async fn seen_by_others(
     lab: &Lab,
     guest: &mut Guest,
@@ -234,7 +238,8 @@ async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
     tokio::time::sleep(SPY_PAUSE).await;
     let mut seen = seen_by_others(lab, &mut guest, &syslog).await?;
     guest.cut_power().await?;
-    // Ironic shows the last one to everybody who may see the node.
+    // Ironic shows the status message of the last heartbeat to everybody who may see
+    // the node.
     let messages = services.conductor.status_messages();
     ensure!(
         messages.iter().any(|text| text.contains("last error: ")),
@@ -285,8 +290,8 @@ async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
             ensure!(!is_secret(line), "{what}: {line}");
         }
     }
-    // The files with the state that the agent needs after a crash. Only these may
-    // contain secrets, and only root may read them.
+    // Only the files with the state that the agent needs after a crash may contain
+    // secrets, and only root may read them.
     let holders = holders(lab, &site.machine.disks[1].path).await?;
     for (path, mode) in &holders {
         ensure!(

@@ -21,11 +21,11 @@ use serde_json::json;
 use crate::host_test;
 
 const MIB: u64 = 1 << 20;
-/// The time limit for the step.
+/// The time limit for the step `create_configuration`, and for the power-off after it.
 const STEP: Duration = Duration::from_secs(120);
 
-/// Whether a member that begins at this MiB has a superblock of version 1.2 with this
-/// name.
+/// Whether the disk has an md superblock of version 1.2 with this array name, in a
+/// member that begins at MiB `start`.
 fn has_member(disk: &Path, start: u64, name: &str) -> Result<bool> {
     let mut superblock = [0; 64];
     File::open(disk)?.read_exact_at(&mut superblock, start * MIB + 4096)?;
@@ -33,9 +33,9 @@ fn has_member(disk: &Path, start: u64, name: &str) -> Result<bool> {
     Ok(magic && superblock[32..].starts_with(name.as_bytes()))
 }
 
-/// Runs the step `create_configuration` on a host with two disks: volume `root` of RAID
-/// 1, and `data` of RAID 0. Afterwards the host is off. The firmware must be UEFI,
-/// because a BIOS cannot start an image on software RAID.
+/// Runs the step `create_configuration` on a host with two disks. The step creates
+/// volume `root` with RAID 1 and volume `data` with RAID 0. Afterwards the host is off.
+/// The firmware must be UEFI, because a BIOS cannot start an image on software RAID.
 async fn create_volumes(lab: &Lab) -> Result<Site> {
     let plan = Plan {
         disk_mib: 2048,
@@ -58,7 +58,7 @@ async fn create_volumes(lab: &Lab) -> Result<Site> {
         unplugged: false,
         fault: None,
     });
-    // The drivers of servers include those of software RAID.
+    // The ramdisk with the drivers for servers has those of software RAID.
     site.machine.boot = Boot::Direct {
         kernel: artifacts::generic_kernel()?,
         ramdisk: media::server_ramdisk(lab).await?,
@@ -77,7 +77,7 @@ async fn create_volumes(lab: &Lab) -> Result<Site> {
     Ok(site)
 }
 
-/// Two volumes on two disks. The kernel runs both.
+/// The agent creates two volumes on two disks. Each disk has a member of each volume.
 #[test]
 fn software_raid_is_created() {
     host_test("software_raid_is_created", async |lab| {
@@ -95,8 +95,9 @@ fn software_raid_is_created() {
     });
 }
 
-/// Installs CoreOS on the volume. CoreOS starts with both disks, and then with each
-/// disk alone: from that disk's copy of the EFI system partition, and by mdadm.
+/// Installs CoreOS on the volume `root`. CoreOS starts with both disks, and then with
+/// each disk alone: the firmware uses that disk's copy of the EFI system partition, and
+/// mdadm starts the degraded array.
 #[test]
 fn coreos_starts_from_either_disk_of_a_volume() {
     host_test("coreos_starts_from_either_disk_of_a_volume", async |lab| {

@@ -92,7 +92,7 @@ fn document() -> Value {
     })
 }
 
-/// A ramdisk with the document as the network of this host.
+/// Builds a ramdisk with the document as the network configuration of this host.
 async fn ramdisk(lab: &Lab, document: &Value) -> Result<PathBuf> {
     let folder = lab.path("hosts");
     std::fs::create_dir(&folder)?;
@@ -106,7 +106,7 @@ async fn ip(line: &str) -> Result<()> {
     program::run("ip", &words).await.map(drop)
 }
 
-/// Creates the networks at the second and third NIC.
+/// Creates the networks at the host's second and third NIC.
 async fn wire() -> Result<()> {
     for (bridge, tap, own) in [
         ("br1", "tap1", "198.51.100.1"),

@@ -16,7 +16,8 @@ use tokio::net::TcpStream;
 
 use crate::host_test;
 
-/// The first block comes after 15 s, and a busy machine is slow.
+/// The time limit for a line of the status block on the serial console. The agent
+/// prints the first block after 15 s, and a busy machine is slow.
 const BLOCK: Duration = Duration::from_secs(90);
 
 /// The answer to `GET path`, as text.
@@ -54,7 +55,7 @@ fn a_host_that_waits_shows_why() {
         guest.console(machine, BLOCK).await?;
         guest.console("NOW     looking for", BLOCK).await?;
         let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/logs/status.png");
-        // Above the agent's screen there still are the messages of the kernel.
+        // The messages of the kernel are still above the agent's screen.
         let memory = guest.vga_text(&picture).await?;
         let start = memory.rfind(" Landfall ").context("no status screen")?;
         let screen = memory[start..].to_owned();
@@ -109,10 +110,10 @@ fn a_host_that_waits_shows_why() {
     });
 }
 
-/// Presses Enter, which opens no form.
+/// Presses Enter, and fails if that opens the form.
 async fn no_form(lab: &Lab, guest: &mut Guest) -> Result<()> {
     guest.press(&["ret"]).await?;
-    // Longer than the screen waits for its next drawing.
+    // Wait longer than the interval between two drawings of the screen.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let picture = lab.log_path("no-form").with_extension("png");
     let memory = guest.vga_text(&picture).await?;
@@ -123,8 +124,9 @@ async fn no_form(lab: &Lab, guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// Ironic refuses the agent its node, each time for another reason. After the last
-/// refusal the machine is locked down, and its network can no longer be changed.
+/// Ironic rejects the agent's lookup, each time for another reason. After the last
+/// rejection the machine is locked down, and the operator can no longer change its
+/// network.
 #[test]
 fn each_answer_of_ironic_has_its_screen() {
     host_test("each_answer_of_ironic_has_its_screen", async |lab| {
@@ -166,7 +168,7 @@ fn each_answer_of_ironic_has_its_screen() {
             rest.is_some_and(|rest| rest.starts_with(&" ".repeat(30))),
             "init's line is mixed with another one: {rest:?}"
         );
-        // The title is still there, above init's lines.
+        // The agent's status screen is still there, above init's lines.
         let last = [
             "NOW locked down: ",
             "init: locking down now",

@@ -15,8 +15,7 @@ use crate::machine_faults::{kill_agent, writing};
 /// The stage of the lines of PID 1.
 const INIT: &str = "init";
 
-/// A line on the console, and the same line as it arrives by syslog: its stage, and its
-/// text with the level.
+/// A log line, from the console or from syslog: its stage, and its text with the level.
 #[derive(Debug, PartialEq, Eq)]
 struct LogLine {
     stage: String,
@@ -53,7 +52,8 @@ impl LogLine {
 }
 
 /// The lines of init and of the agents on the console, up to the last line of an agent.
-/// No process sends init's later lines to the syslog server.
+/// Init prints more lines after that one, but no process sends them to the syslog
+/// server.
 fn on_console(lab: &Lab) -> Result<Vec<LogLine>> {
     let events = lab.journal.events().into_iter();
     let of_console = events.filter(|event| event.source == Source::Console);
@@ -65,9 +65,11 @@ fn on_console(lab: &Lab) -> Result<Vec<LogLine>> {
     Ok(lines)
 }
 
-/// Fails if one of the two lacks a line, or has the lines in another order.
+/// Fails if the console or syslog lacks a line that the other one has, or if the order
+/// differs.
 fn ensure_same(console: &[LogLine], syslog: &[LogLine]) -> Result<()> {
-    // Two processes print on the console, each as fast as it can.
+    // Init and the agent print on the console concurrently, so only the order within
+    // the lines of one process is fixed.
     for is_of_init in [true, false] {
         let of = |lines: &'_ [LogLine]| -> Vec<String> {
             { lines.iter() }
@@ -90,16 +92,18 @@ fn ensure_same(console: &[LogLine], syslog: &[LogLine]) -> Result<()> {
     Ok(())
 }
 
-/// Compares the lines from the first line of init to the last line of the agent,
-/// although the kernel kills the agent while it writes the image: each line arrives
-/// once, in order. The screen shows the lines as well, and no console shows the status.
+/// Compares syslog with the console, from the first line of init to the last line of
+/// the agent: each line arrives once, in order, although the kernel kills the agent
+/// while it writes the image. With `landfall.console=lines` the screen shows the lines
+/// as well, and no console shows the status.
 #[test]
 fn every_line_from_the_first_of_init_to_the_last_arrives_by_syslog() {
     host_test("every_line_arrives_by_syslog", async |lab| {
         let server = SyslogServer::start(lab).await?;
         let plan = Plan {
-            // The kernel's own lines could interrupt those of the agent. The status
-            // block is no line of the log.
+            // `loglevel=3` keeps the kernel's lines from interrupting those of the
+            // agent. `landfall.console=lines` disables the status block, which is not
+            // part of the log.
             more_arguments: "landfall.syslog=tcp://192.0.2.1:514 landfall.console=lines \
                              loglevel=3 sysrq_always_enabled",
             ..Plan::default()
@@ -110,7 +114,8 @@ fn every_line_from_the_first_of_init_to_the_last_arrives_by_syslog() {
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         writing(&guest).await?;
-        // A line that is being sent when the agent is killed may arrive twice.
+        // Wait until the agent has sent its lines: a line that is being sent when the
+        // agent is killed may arrive twice.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let picture = lab.log_path("lines").with_extension("png");
         let screen = guest.vga_text(&picture).await?;

@@ -1,5 +1,5 @@
-//! One ISO for the three hosts of an install-config.yaml. They boot side by side, and
-//! each one uses its own static network and its own root device hint.
+//! One ISO for the three hosts of an install-config.yaml. They boot at the same time,
+//! and each one uses its own static network and its own root device hint.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -20,14 +20,15 @@ use crate::host_test;
 use crate::unattended::{CONFIG, IMAGE, config, url};
 
 const TARGET_MIB: u64 = 5 * 1024;
-/// Smaller than the other disk and large enough for a root disk: without hints the
-/// agent would choose this one.
+/// The size of the disk that the agent must not choose. It is smaller than the target
+/// disk and large enough for a root disk: without hints the agent would choose it.
 const DECOY_MIB: u64 = 4 * 1024 + 512;
 
-/// Three hosts share the processors that one host has in other tests.
+/// The factor for time limits: three hosts share the processors that one host has in
+/// other tests.
 const SLOWER: u32 = 3;
 
-/// A host, the controller of its disks, and what the console says of it.
+/// A host, the controller of its disks, and what the console says about the host.
 pub(crate) struct Case {
     pub(crate) host: InstallerHost,
     bus: Bus,
@@ -37,7 +38,7 @@ pub(crate) struct Case {
 
 impl Case {
     /// The lines on the console of the host until the agent has chosen the disk.
-    /// `count` follows the host in the first line.
+    /// `count` is the text that follows the host in the first line.
     pub(crate) fn lines(&self, count: &str) -> [String; 4] {
         let name = format!("{} ({})", self.host.name, self.host.mac);
         [
@@ -67,7 +68,7 @@ pub(crate) fn cases() -> [Case; 3] {
                 "192.0.2.20",
                 json!({"serialNumber": "disk0"}),
             ),
-            // The kernel numbers SCSI disks in any order.
+            // The kernel numbers SCSI disks in any order, so `disk` has no letter.
             bus: Bus::VirtioScsi,
             hints: "serial: \"s== disk0\"",
             disk: "/dev/sd",
@@ -175,7 +176,7 @@ pub(crate) async fn machine(
     })
 }
 
-/// The system is on the disk of the hint, and the other disk is as it was.
+/// Fails unless the target disk has partitions and the other disk is still blank.
 async fn check_disks(machine: &Machine) -> Result<()> {
     let [target, decoy] = &machine.disks[..] else {
         anyhow::bail!("expected two disks");

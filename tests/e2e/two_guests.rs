@@ -49,7 +49,7 @@ async fn ip(line: &str) -> Result<()> {
     program::run("ip", &words).await.map(drop)
 }
 
-/// Fails if the host does not answer a ping.
+/// Fails if the host does not answer a ping within 20 s.
 async fn answers(lab: &Lab, when: &str) -> Result<()> {
     // One ping every 200 ms, until the first answer or for 20 s.
     let arguments = ["-n", "-q", "-i", "0.2", "-w", "20", "-c", "1", "192.0.2.10"];
@@ -87,9 +87,9 @@ fn vlan_with_large_frames() {
             "vlan=storage50:52-54-00-c0-fd-00 ip=192.0.2.10::192.0.2.1:24::storage50:none:9000",
         )
         .await?;
-        // 8972 bytes plus 28 bytes of headers make a frame of 9000 bytes. If the host
-        // fragmented its equally large answer, the kernel here would count a
-        // reassembly.
+        // 8972 bytes of data plus 28 bytes of IPv4 and ICMP headers make a packet of
+        // 9000 bytes, the MTU. If the host fragmented its equally large answer, the
+        // kernel of this machine would count a reassembly.
         let size = ["-n", "-q", "-c", "3", "-w", "20", "-M", "do", "-s", "8972"];
         program::run("ping", &[&size[..], &["192.0.2.10"]].concat()).await?;
         let put_together = fragments_received()?;
@@ -113,7 +113,8 @@ fn fragments_received() -> Result<u64> {
     Ok(value.parse()?)
 }
 
-/// The switch does not know of the bond: the host may talk on either port.
+/// The switch does not know of the bond, so it accepts the host's frames on either
+/// port.
 #[test]
 fn active_backup_survives_a_cut_cable() {
     host_test("active_backup_survives_a_cut_cable", async |lab| {
@@ -163,8 +164,8 @@ async fn has_options(guest: &Guest, options: &str) -> Result<()> {
     guest.console(&line, BOOT).await.map(drop)
 }
 
-/// Checks that the network code logged no warning about this device. Discovery may
-/// warn: no frame passes before both ends have agreed on LACP.
+/// Checks that the network code logged no warning about this device. Warnings of the
+/// discovery are allowed, because no frame passes before both ends have agreed on LACP.
 fn no_complaint(lab: &Lab, device: &str) -> Result<()> {
     match lab.journal.console_line(&["network: warning:", device]) {
         Ok(event) => bail!("{}", event.text),

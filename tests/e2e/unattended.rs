@@ -33,7 +33,8 @@ pub(crate) fn url(name: &str) -> String {
     image_server::url(Family::V4, name)
 }
 
-/// The arguments in the network boot menu of a current UPI installation.
+/// The arguments in the network boot menu of a current UPI installation (OpenShift on
+/// user-provisioned infrastructure).
 fn current_line(disk: &str) -> String {
     format!(
         "coreos.inst.install_dev={disk} coreos.inst.image_url={} coreos.inst.ignition_url={}",
@@ -58,8 +59,7 @@ pub(crate) fn config(content: impl Into<Vec<u8>>) -> ServedFile {
     }
 }
 
-/// The site of `plan`. Its server also offers the Ignition config whose traces
-/// prove the installation.
+/// The site of `plan`. Its server also offers the Ignition config of the site's proof.
 async fn site(lab: &Lab, plan: &Plan) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     site.files.push(config(site.proof.config()));
@@ -89,7 +89,8 @@ pub(crate) async fn boots(lab: &Lab, site: &Site, guest: Guest, reset: Mark) -> 
     Ok(())
 }
 
-/// From power on to the installed system, without intervention.
+/// Installs a host by this plan, from power on to the installed system, without
+/// intervention.
 async fn installs(lab: &Lab, plan: &Plan) -> Result<()> {
     let site = site(lab, plan).await?;
     let _services = site.serve(lab).await?;
@@ -117,8 +118,8 @@ fn unattended_uefi() {
         };
         installs(lab, &plan).await?;
         check_reports(&webhook.reports())?;
-        // The boot entry that the agent made, not the firmware's own entry for the
-        // disk.
+        // The firmware started the boot entry that the agent made, not its own entry
+        // for the disk.
         lab.journal
             .console_line(&["starting Boot", "\"Red Hat Enterprise Linux\""])?;
         Ok(())
@@ -134,7 +135,7 @@ fn fit_the_schema(reports: &[serde_json::Value]) -> Result<()> {
     Ok(())
 }
 
-/// The reports of an installation without a fault.
+/// Checks the reports of an installation without a fault.
 fn check_reports(reports: &[serde_json::Value]) -> Result<()> {
     fit_the_schema(reports)?;
     let events: Vec<&str> = { reports.iter() }
@@ -180,12 +181,13 @@ fn unattended_old_line_bios_pxe() {
     });
 }
 
-/// The address on the console for the logs of a fatal error.
+/// The URL of the logs, which the console shows after a fatal error.
 pub(crate) const LOGS: &str = "http://192.0.2.10:9999/logs.tar.gz";
 
-/// The logs of a fatal error, unpacked.
+/// Downloads the logs that the agent keeps after a fatal error, and unpacks them.
 pub(crate) async fn kept_logs() -> Result<String> {
-    // As in conductor.rs: needed even for plain HTTP.
+    // reqwest needs a crypto provider even for plain HTTP. An error means that one is
+    // already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
         .no_proxy()
@@ -198,8 +200,8 @@ pub(crate) async fn kept_logs() -> Result<String> {
     Ok(logs)
 }
 
-/// The logs of the failed installation say why, have none of the planted secrets, and
-/// the webhook has got the reason.
+/// Checks that the logs of the failed installation and the last report to the webhook
+/// have the reason, and that neither has one of the planted secrets.
 async fn check_kept_logs(reports: &[serde_json::Value]) -> Result<()> {
     let logs = kept_logs().await?;
     ensure_contains(
@@ -221,8 +223,8 @@ async fn check_kept_logs(reports: &[serde_json::Value]) -> Result<()> {
     Ok(())
 }
 
-/// The agent detects the fault before it touches the disk. The machine stays on, so
-/// that the operator can read the message.
+/// The agent detects the invalid JSON in the Ignition config before it touches the
+/// disk. The machine stays on, so that the operator can read the message.
 #[test]
 fn unattended_bad_config() {
     host_test("unattended_bad_config", async |lab| {
@@ -279,9 +281,9 @@ async fn shows_only_problems(lab: &Lab, guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// No digest or signature proves the image, and `coreos.inst.insecure` is missing. The
-/// host reports this on its consoles, which show only problems. The host has no status
-/// pages.
+/// No digest or signature verifies the image, and `coreos.inst.insecure` is missing.
+/// The host reports this on its consoles, which show only problems. The host has no
+/// status pages.
 #[test]
 fn unattended_unproven_image() {
     host_test("unattended_unproven_image", async |lab| {
@@ -312,8 +314,8 @@ fn unattended_unproven_image() {
 /// The firmware has no room for the boot entry. The disk is complete and boots from
 /// the fallback loader, which firmware finds without an entry.
 ///
-/// With so little room the firmware copies its whole store at each start, byte by
-/// byte through an emulated flash chip: up to five minutes.
+/// With so little free space OVMF copies its whole variable store at each start, byte
+/// by byte through an emulated flash chip. That takes up to five minutes.
 #[test]
 #[ignore = "the firmware takes minutes"]
 fn unattended_full_variable_store() {
@@ -347,7 +349,7 @@ fn unattended_full_variable_store() {
         ensure!(failed.is_err(), "it says {failed:?}");
         guest.shows_example(lab, "nvram-full", POWER_OFF).await?;
         let mut requests = services.images.requests(IMAGE);
-        // The agent fetches the first byte to check that it reaches the server.
+        // The agent first fetches one byte to check that it can reach the server.
         requests.retain(|request| request.range.as_deref() != Some("bytes=0-0"));
         ensure!(requests.len() == 1, "the image was fetched: {requests:?}");
         guest.cut_power().await?;

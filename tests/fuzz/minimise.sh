@@ -1,24 +1,26 @@
 #!/bin/bash
-# Keeps of what the fuzzer has found only what reaches code that nothing smaller reaches.
+# Minimises the corpora: of all inputs that the fuzzer has found, keeps only those that
+# reach code that no smaller input reaches.
 #
 #   tests/fuzz/minimise.sh [TARGET...]     all targets without an argument
 #
-# The corpus of a target (tests/fuzz/corpus, not in git) becomes as small as libFuzzer can
-# make it. The smallest inputs that reach more than the seeds made by hand go to
-# tests/fuzz/seeds/TARGET/found-*, where the unit tests use them, too.
+# The corpus of a target (tests/fuzz/corpus, not in git) becomes as small as libFuzzer
+# can make it. The smallest inputs that reach more code than the hand-written seeds go
+# to tests/fuzz/seeds/TARGET/found-*, where the unit tests use them, too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export RUSTC_BOOTSTRAP=1
 
-# At most so many inputs of a target, of so many bytes each, are kept: whoever clones the
-# repository gets them all.
+# The limits for found-*: the number of inputs of one target, and the size of an input
+# in bytes. Everybody who clones the repository downloads these inputs.
 most=12
 longest=2048
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# fill TARGET OUT IN...: adds to OUT the files of IN that reach more than OUT does.
+# fill TARGET OUT IN...: adds to the folder OUT those files of the folders IN that reach
+# code that the files of OUT do not reach.
 fill() {
   cargo fuzz run --fuzz-dir tests/fuzz "$1" "${@:2}" -- -merge=1 -timeout=10 > "$work/log" 2>&1 ||
     { tail -20 "$work/log" >&2; return 1; }

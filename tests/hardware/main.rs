@@ -1,8 +1,9 @@
-//! Runs the rows of matrix.txt: one test for each.
+//! Runs the rows of matrix.txt, each as one test.
 //!
-//! The journal of the row NAME is kept in `out/logs/hardware_NAME.log`. A row with a reason
-//! is an ignored test, so that `--ignored` shows whether its reason is still true. With
-//! LANDFALL_ARCH=aarch64 the rows that are for PCs only are left out.
+//! The journal of the row NAME is kept in `out/logs/hardware_NAME.log`. A row with a
+//! reason why it cannot pass is an ignored test, so that `--ignored` shows whether the
+//! reason still holds. With LANDFALL_ARCH=aarch64 the rows that are for PCs only are
+//! left out.
 
 use std::process::ExitCode;
 

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds the ramdisk in which coreos-installer and ours install side by side:
-# the smallest live system that coreos-installer works in, with udev, lsblk and
-# blkid of this machine.
+# Builds the ramdisk in which coreos-installer and landfall-agent install, each onto
+# disks of its own: the smallest live system in which coreos-installer works, with udev,
+# lsblk and blkid of this machine.
 #
 #   build.sh --kernel-deb FILE --coreos-installer FILE -o DIR
 #
-# The result is DIR/initrd.img.  It boots with the kernel of the same package;
-# the test adds our agent and what is to be done, as a second archive.
+# The result is DIR/initrd.img.  It boots with the kernel of the same package; the test
+# appends a second archive with the agent and the script to run.
 set -euo pipefail
 export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
 
@@ -36,7 +36,7 @@ image_modules='virtio_pci virtio_net virtio_blk af_packet ext4'
 root=$work/root
 mkdir -p "$root"/{bin,etc,proc,sys,dev,run,tmp,lib,lib64} "$root"/usr/{bin,sbin,lib/udev/rules.d,lib/systemd}
 busybox_tree "$root"
-# busybox' own know neither the columns nor the options that are asked for.
+# busybox' lsblk and blkid lack columns and options that coreos-installer uses.
 rm -f "$root/bin/lsblk" "$root/bin/blkid"
 for program in lsblk blkid udevadm; do
   path=$(command -v "$program")

@@ -1,14 +1,14 @@
 #!/bin/bash
-# Makes what the tests with the real Ironic need and no package has: a Python
-# environment with Ironic and the Redfish emulator, an empty database, and the
-# EFI system partition for the boot ISOs that Ironic builds.
+# Makes what the tests with the real Ironic need and no package contains: a Python
+# environment with Ironic and the Redfish emulator, an empty database, and the EFI
+# system partition for the boot ISOs that Ironic builds.
 #
 #   tests/ironic/environment.sh [--version VERSION] -o DIR
 #
-# --version takes another release of Ironic, with the other packages as pinned: pip
-# refuses those that it cannot work with.
+# --version installs another release of Ironic, with the other packages as pinned. `pip
+# check` fails if that release does not work with one of them.
 #
-# All of it is kept, and made again when the pins, this script or the machine's
+# Everything is kept, and made again only when the pins, this script or the machine's
 # Python, libvirt or boot loaders change.
 set -euo pipefail
 export LC_ALL=C
@@ -20,12 +20,12 @@ if [ "${1:-}" = --version ]; then version=${2:-}; shift 2; fi
 mkdir -p "$2"; out=$(cd "$2" && pwd)
 say() { echo "ironic: $*" >&2; }
 
-# The distribution's: setup.sh installs the headers and the venv module for it,
+# The distribution's Python: setup.sh installs the headers and the venv module for it,
 # not for another Python that comes first in PATH.
 python=/usr/bin/python3
 
 key=$({
-  # A virtual environment knows its own path: one that was moved does not work.
+  # A virtual environment contains its own path, so it does not work after it was moved.
   echo "$out $version"
   cat "$here/requirements.txt" "$0"
   "$python" --version
@@ -39,8 +39,8 @@ python_environment() {
   say 'installing Ironic and sushy-tools from PyPI'
   "$python" -m venv "$out/venv"
   sed "${version:+s/^ironic==.*/ironic==$version/}" "$here/requirements.txt" > "$out/requirements.txt"
-  # These define an option of their own that newer releases of keystoneauth1 define too.
-  # openstacksdk is the newest that works with this one.
+  # These releases define an option that newer releases of keystoneauth1 define too.
+  # This openstacksdk is the newest that works with the older keystoneauth1.
   case $version in
     37.* | 38.*)
       sed -i -e 's/^keystoneauth1==.*/keystoneauth1==5.15.0/' -e 's/^openstacksdk==.*/openstacksdk==4.18.0/' \
@@ -48,17 +48,17 @@ python_environment() {
       ;;
   esac
   "$out/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$out/requirements.txt"
-  # Compiled here, because its release must be that of the machine's libvirt.
+  # Compiled here, because its version must be that of the machine's libvirt.
   "$out/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
     "libvirt-python==$(pkg-config --modversion libvirt)"
-  # Prints what is missing on standard output, and nothing else says it.
+  # `pip check` prints missing packages on standard output only.
   "$out/venv/bin/pip" check >&2 || {
     say "requirements.txt is not complete for $("$python" --version): add what pip misses"
     exit 1
   }
 }
 
-# create_schema, not upgrade: sqlite cannot alter constraints.
+# Uses create_schema instead of upgrade, because SQLite cannot alter constraints.
 empty_database() {
   say 'making the database'
   printf '[DEFAULT]\nlog_file = %s\n[database]\nconnection = sqlite:///%s\n' \
@@ -67,8 +67,8 @@ empty_database() {
     { cat "$out/schema.out" >&2; exit 1; }
 }
 
-# The distribution's signed shim and GRUB, as an operator is told to take.  GRUB
-# then reads /EFI/debian/grub.cfg of the ISO, which is where Ironic puts it.
+# Has the distribution's signed shim and GRUB, as Ironic's documentation tells operators
+# to use.  GRUB then reads /EFI/debian/grub.cfg of the ISO, where Ironic puts its menu.
 efi_system_partition() {
   truncate -s 8M "$out/esp.img"
   mkfs.vfat -n ESP "$out/esp.img" > /dev/null

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Makes the RPM packages of a RHEL-like kernel from Debian's kernel: kernel-core,
-# kernel-modules-core and kernel-modules, with the files and the dependencies of RHEL's.
-# No registry of the tests has RHEL's own. The modules keep Debian's signatures and are
-# packed as .ko.zst (network) and .ko.xz (all others), which Debian 12's kernel cannot
-# unpack, so init must.
+# kernel-modules-core and kernel-modules, with the files and the dependencies of RHEL's
+# packages. The tests have no source of RHEL's own packages. The modules keep Debian's
+# signatures and are compressed as .ko.zst (network) and .ko.xz (all others), which
+# Debian 12's kernel cannot decompress, so init must.
 #
 #   build.sh --kernel-deb FILE -o DIR
 #
@@ -29,7 +29,7 @@ trap 'rm -rf "$work"' EXIT
 dpkg-deb -x "$kernel_deb" "$work/deb"
 release=$(basename "$work"/deb/lib/modules/*)
 
-# As kernel-core has it: the image and the config are next to the modules.
+# As in RHEL's kernel-core, the image and the config are next to the modules.
 tree=$work/tree
 modules=$tree/lib/modules/$release
 mkdir -p "$tree/lib/modules"
@@ -44,7 +44,7 @@ find "$modules/kernel" -name '*.ko' -print0 | xargs -0 -r -P "$(nproc)" -n 16 xz
 (cd "$tree" && find "lib/modules/$release/kernel" -type f -not -path '*/drivers/net/*') | sed 's,^,/,' > "$work/modules-core"
 (cd "$tree" && find "lib/modules/$release/kernel/drivers/net" -type f) | sed 's,^,/,' > "$work/modules"
 
-# Without the scripts that strip programs: they would remove the signatures.
+# The spec disables the scripts that strip programs: they would remove the signatures.
 cat > "$work/kernel.spec" << END
 %global __os_install_post %{nil}
 %global debug_package %{nil}

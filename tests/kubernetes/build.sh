@@ -1,12 +1,12 @@
 #!/bin/bash
-# A real kube-apiserver and etcd, for the tests of the controller.
+# Gets a real kube-apiserver and etcd for the tests of the controller.
 #
 #   tests/kubernetes/build.sh -o DIR
 #
 # The results are DIR/bin/kube-apiserver and DIR/bin/etcd. No release of Debian has a
-# package of kube-apiserver, but Debian 12 has its source. It is built with Debian
-# 12's Go, also on a newer Debian; both are unpacked, not installed. Built once and
-# kept; made again when this script changes. Needs root where tools are missing.
+# package of kube-apiserver, but Debian 12 has its source. It is built with Debian 12's
+# Go, also on a newer Debian. Go and etcd are unpacked, not installed. The programs are
+# built again only when this script changes. Needs root if build tools are missing.
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
@@ -61,14 +61,15 @@ dpkg-source --no-check -x kubernetes_*.dsc source > /dev/null
 # reflect2 1.0.1 in vendor/ crashes with Go 1.18 and newer.
 rm -rf source/vendor/github.com/modern-go/reflect2
 cp -r root/usr/share/gocode/src/github.com/modern-go/reflect2 source/vendor/github.com/modern-go/
-# Validation compares a value with a zero value by an accident of older Go: with Go
-# 1.19 it takes every empty text for null.
+# The validation compares a value with a zero value. With Go 1.19 this comparison takes
+# every empty text for null; it only worked because older Go compared in another way.
 # The API server validates with the copy in kube-openapi.
 for validate in github.com/go-openapi/validate k8s.io/kube-openapi/pkg/validation/validate; do
   sed -i 's/if data == nil || reflect.DeepEqual(.*) {/if data == nil {/' "source/vendor/$validate/type.go"
   grep -q 'if data == nil {' "source/vendor/$validate/type.go"
 done
-# Without a git repository the build would not know its version.
+# Without a git repository the build cannot determine the version, so it gets it from
+# this file.
 version=$(dpkg-parsechangelog -l source/debian/changelog -S Version | sed -n 's/.*really\([0-9.]*\)-.*/\1/p')
 cat > version <<END
 KUBE_GIT_COMMIT=debian
@@ -78,7 +79,7 @@ KUBE_GIT_MAJOR=$(echo "$version" | cut -d. -f1)
 KUBE_GIT_MINOR=$(echo "$version" | cut -d. -f2)
 END
 say "building kube-apiserver $version, which takes some minutes"
-# Debian's Go looks for its parts below /usr.
+# The links in Debian's Go lead to /usr. Make them lead below root/ instead.
 go=$PWD/root/usr/lib/go-1.19
 [ ! -L "$go/src" ] || { rm "$go/src"; ln -s "$PWD/root/usr/share/go-1.19/src" "$go/src"; }
 for part in "$go"/*; do

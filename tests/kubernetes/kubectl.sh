@@ -1,11 +1,11 @@
 #!/bin/bash
-# The kubectl that renders the controller's manifests in the tests.
+# Downloads the kubectl that renders the controller's manifests in the tests.
 #
 #   tests/kubernetes/kubectl.sh -o DIR
 #
-# The result is DIR/bin/kubectl. It is Debian 13's, also on Debian 12, whose kubectl 1.20 is
-# too old for the manifests (docs/controller.md). Nothing is installed. Does nothing,
-# quickly, when it is there.
+# The result is DIR/bin/kubectl. It is Debian 13's, also on Debian 12, whose kubectl
+# 1.20 is too old for the manifests (docs/controller.md). The package is unpacked, not
+# installed. If DIR/bin/kubectl exists, the script ends at once.
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
@@ -20,8 +20,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 mkdir -p lists/partial cache/archives/partial
-# apt with lists of its own. Its status is empty, so that it does not prefer the version of
-# a kubectl that the machine has from elsewhere.
+# apt with lists of its own. Its dpkg status file is empty, so that apt does not prefer
+# the version of a kubectl that is installed on the machine.
 touch status
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror/debian $release main" > sources.list
 apt() {

@@ -40,11 +40,11 @@ say() { echo "live-system: $*" >&2; }
 
 root=$work/root
 
-# What a live system is of: init, device manager, bus, network, LVM, software RAID,
-# multipath; and dhcpcd is not in it, since NetworkManager has a client of its own.
+# The parts of a live system: init, device manager, D-Bus, network, LVM, software RAID,
+# multipath. dhcpcd is left out, because NetworkManager has a DHCP client of its own.
 packages='systemd-sysv,udev,dbus,network-manager,kmod,iproute2,busybox-static,lvm2,mdadm,multipath-tools'
 [ -z "$podman" ] || packages="$packages,podman,crun"
-# What this machine installs from, third parties left out.
+# The package sources of this machine, without those of third parties.
 mirrors=()
 for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
   [ ! -s "$list" ] || mirrors+=("$list")
@@ -68,13 +68,14 @@ cp -a "$modules" "$root/usr/lib/modules/$kernel_release"
 depmod -b "$root" "$kernel_release"
 install -m 755 "$(find "$work/ignition" -path '*/dracut/*' -name ignition -type f)" "$root/usr/bin/ignition"
 
-# Left over from the installation: caches, the package manager's memory.
+# Remove what the installation leaves: caches, and the package manager's state.
 rm -rf "$root"/var/lib/apt/* "$root"/var/cache/* "$root"/var/lib/dpkg "$root"/usr/share/{doc,man,locale,zoneinfo,i18n} \
   "$root"/usr/lib/x86_64-linux-gnu/{gconv,perl-base,perl5} "$root"/usr/share/perl* "$root"/boot/*
-# A first boot, which takes Ignition's presets.
+# With this text systemd treats the boot as the first one, and applies Ignition's
+# presets.
 echo uninitialized > "$root/etc/machine-id"
 rm -f "$root/etc/hostname" "$root/etc/resolv.conf"
-# As in CoreOS: nothing starts that nobody has asked for.
+# As in CoreOS, no unit starts unless it is enabled explicitly.
 mkdir -p "$root/etc/systemd/system-preset"
 echo 'disable *' > "$root/etc/systemd/system-preset/90-default.preset"
 rm -f "$root"/etc/systemd/system/*.wants/multipathd.*
@@ -82,7 +83,7 @@ rm -f "$root"/etc/systemd/system/*.wants/multipathd.*
 mkdir -p "$root/etc/systemd/journald.conf.d"
 printf '[Journal]\nStorage=volatile\nForwardToConsole=yes\nTTYPath=/dev/ttyS0\nMaxLevelConsole=info\n' \
   > "$root/etc/systemd/journald.conf.d/console.conf"
-# Nobody answers questions, and nobody logs in.
+# There is nobody to answer questions or to log in.
 ln -sf /dev/null "$root/etc/systemd/system/systemd-firstboot.service"
 ln -sf /dev/null "$root/etc/systemd/system/serial-getty@ttyS0.service"
 rm -f "$root/etc/NetworkManager/dispatcher.d/01-ifupdown"

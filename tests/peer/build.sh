@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds the ramdisk of the peer: a guest that is the switch at the far end of
-# the host's cables, for what a build machine's own kernel may not have (VLANs,
-# bonds, LACP), or a storage there (NVMe/TCP).
+# Builds the ramdisk of the peer: a guest that is the switch at the far end of the
+# host's cables, with VLANs, bonds and LACP, which a build machine's own kernel may
+# lack; or that is the storage at the far end (NVMe/TCP).
 #
 #   build.sh --kernel-deb FILE -o DIR
 #
-# The result is DIR/initrd.img: busybox, a few modules, and a shell that obeys
-# the serial console.  It boots with the kernel of the same package.
+# The result is DIR/initrd.img: busybox, a few modules, and a shell that runs commands
+# from the serial console.  It boots with the kernel of the same package.
 set -euo pipefail
 export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
 

@@ -30,7 +30,7 @@ mkdir -p "$images" "$shared/tmp"
 work=$(mktemp -d -p "$shared/tmp")
 known=()
 [ ! -r "$images/$link.headers" ] || known=(--header "If-None-Match: $(tag "$images/$link.headers")")
-# Not the original's: the server of the tests is on this machine, not behind a proxy.
+# The original has no --noproxy. Here the server is on this machine, not behind a proxy.
 curl --noproxy '*' --silent --show-error --globoff --dump-header "$work/$archive.headers" --output "$work/$archive" \
   "${known[@]}" "${IPA_BASEURI:?}/$archive"
 if [ ! -s "$work/$archive" ]; then

@@ -6,7 +6,7 @@ from ironic.conf import CONF
 
 allowed, href, path = sys.argv[1:]
 CONF([], project="ironic")
-# As ironic-image sets it for the volume that the containers share.
+# ironic-image sets this option for the volume that the containers share.
 CONF.set_override("file_url_allowed_paths", [allowed], group="conductor")
 service = image_service.get_image_service(href)
 service.validate_href(href)

@@ -13,7 +13,7 @@ CONF.set_override("permit_fallback_to_http_transport", True, group="oci")
 for file in secrets:
     CONF.set_override("authentication_config", file, group="oci")
 service = image_service.OciImageService()
-# A conductor calls it first, here for a node without a secret of its own.
+# A conductor calls set_image_auth first, here for a node without a secret of its own.
 service.set_image_auth(href, {})
 service.validate_href(href)
 with open(path, "wb") as out:

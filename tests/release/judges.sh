@@ -1,10 +1,10 @@
 #!/bin/bash
-# Gets what judges a release: podman, skopeo, Apache, Ansible, mmdebstrap and a registry from Debian, and the
-# validator of CycloneDX from PyPI in an environment of its own.
+# Gets the programs that check a release: podman, skopeo, Apache, Ansible, mmdebstrap
+# and a registry from Debian, and CycloneDX's validator from PyPI, in a venv.
 #
 #   tests/release/judges.sh -o DIR
 #
-# Does nothing, quickly, when all is there.
+# If all of them are there, the script ends at once.
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
@@ -29,7 +29,7 @@ if [ -n "$missing" ]; then
     { apt-get -qq update; apt-get -qq install -y --no-install-recommends $missing > /dev/null; }
 fi
 
-# Not installed: its service would start.
+# The package is unpacked, not installed: its service would start.
 if [ ! -x "$out/registry/usr/bin/docker-registry" ]; then
   say 'downloading docker-registry'
   work=$(mktemp -d)

@@ -22,11 +22,11 @@ release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 }
 
 signed='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
-# Its mounts end with the namespace, also after a failure.
+# The mounts of mmdebstrap end with the namespace, also after a failure.
 unshare --mount mmdebstrap --quiet --variant=minbase --include=ca-certificates "$release" "$root" \
   "deb $signed $mirror/debian $release main" "deb $signed $mirror/debian-security $release-security main"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
-# A proxy for packages belongs to the network, so the new machine needs it too.
+# A proxy for packages belongs to the network, so apt in the new root needs it, too.
 grep -hsi '^ *acquire::https\?::proxy' /etc/apt/apt.conf /etc/apt/apt.conf.d/* > "$root/etc/apt/apt.conf.d/80proxy" || true
 cp "$package" "$root/root/landfall-image.deb"
 unshare --mount --pid --fork --kill-child --propagation private \

@@ -22,12 +22,12 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/cache/partial"
 touch "$work/status"
 echo 'release: downloading the packages of the builder'"'"'s container' >&2
-# An empty status file: apt then counts nothing as installed.
+# With an empty dpkg status file apt counts no package as installed.
 download() {
   # shellcheck disable=SC2086  # a list of names
   apt-get -qq install -y --download-only --no-install-recommends \
     -o APT::Sandbox::User=root -o "Dir::State::status=$work/status" -o "Dir::Cache::archives=$work/cache" $packages > /dev/null
 }
 download || { apt-get -qq update; download; }
-# Under their final names only together.
+# Move all packages at once, so that DIR never has only some of them.
 mv "$work"/cache/*.deb "$out"/

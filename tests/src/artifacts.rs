@@ -1,5 +1,5 @@
-//! Defines the paths of the artifacts under test. `make build` leaves them in
-//! the target folder and in `out/`.
+//! Defines the paths of the artifacts under test, which `make build` and other targets
+//! leave in the target folder and in `out/`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,16 @@ pub fn out_dir() -> PathBuf {
     repository().join("out")
 }
 
-/// The architecture of the hosts: x86_64, or the architecture given in `make demo
-/// ARCH=aarch64` and `make test-hardware ARCH=aarch64`.
+/// The architecture of the hosts: that of `LANDFALL_ARCH`, or x86_64. The Makefile sets
+/// the variable for `make demo ARCH=aarch64` and `make test-hardware ARCH=aarch64`.
 #[must_use]
 pub fn arch() -> Arch {
     let name = std::env::var("LANDFALL_ARCH").unwrap_or_default();
     name.parse().unwrap_or_default()
 }
 
-/// The folder with kernels, media and images for these hosts. `make aarch64` fills its own.
+/// The folder with kernels, media and images for hosts of the architecture [`arch`].
+/// `make aarch64` fills a folder of its own.
 fn folder() -> PathBuf {
     match arch() {
         Arch::X86_64 => out_dir(),
@@ -79,27 +80,27 @@ pub fn live_agent() -> Result<PathBuf> {
     existing(out_dir().join("live-system/landfall-agent"))
 }
 
-/// Debian's systemd and NetworkManager as a ramdisk.
+/// The ramdisk of the live system, with Debian's systemd and NetworkManager.
 pub fn live_system() -> Result<PathBuf> {
     existing(out_dir().join("live-system/live.img"))
 }
 
-/// The live system with podman.
+/// The ramdisk of the live system with podman.
 pub fn container_host() -> Result<PathBuf> {
     existing(out_dir().join("container-host/live.img"))
 }
 
-/// The agent container of the release.
+/// The OCI archive with the agent container of the release.
 pub fn agent_container() -> Result<PathBuf> {
     of_release("oci/landfall-agent.tar")
 }
 
-/// The release's artefacts for `oci://`: kernel and ramdisk.
+/// The OCI archive with the release's artefacts for `oci://`: kernel and ramdisk.
 pub fn ramdisk_artefacts() -> Result<PathBuf> {
     of_release("oci/landfall-ramdisk.tar")
 }
 
-/// The release's image of the boot loaders for Ironic's ISOs.
+/// The release's image of an EFI system partition, from which Ironic's ISOs boot.
 pub fn esp_image() -> Result<PathBuf> {
     of_release("esp.img")
 }
@@ -117,7 +118,7 @@ fn of_release(file: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// coreos-installer, with which the agent is compared.
+/// The program coreos-installer, with which the tests compare the agent.
 pub fn coreos_installer() -> Result<PathBuf> {
     let path = out_dir().join("peers/coreos-installer/bin/coreos-installer");
     if !path.exists() {
@@ -126,7 +127,7 @@ pub fn coreos_installer() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The folder with Debian's dracut, with which the builder is compared.
+/// The folder with Debian's dracut, with which the tests compare the builder.
 pub fn dracut() -> Result<PathBuf> {
     let path = out_dir().join("peers/dracut");
     if !path.join("key").exists() {
@@ -140,7 +141,7 @@ pub fn builder() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("debug/landfall-image"))
 }
 
-/// The program that stands between Ironic and Kubernetes.
+/// `preprovisioned-host`, which connects a test under the real Ironic to Kubernetes.
 pub fn preprovisioned_host() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("debug/preprovisioned-host"))
 }
@@ -157,7 +158,7 @@ pub fn kernel_deb() -> Result<PathBuf> {
 
 /// The package of [`generic_kernel`].
 pub fn generic_kernel_deb() -> Result<PathBuf> {
-    // On aarch64 all guests have it.
+    // On aarch64 all guests have the generic kernel.
     match arch() {
         Arch::X86_64 => kernel_deb_in(&out_dir().join("packages/generic")),
         Arch::Aarch64 => kernel_deb(),
@@ -181,13 +182,13 @@ pub fn kernel_deb_in(folder: &Path) -> Result<PathBuf> {
     })
 }
 
-/// The script that makes RHEL's kernel packages of Debian's.
+/// The script that makes packages like RHEL's kernel packages from Debian's kernel.
 #[must_use]
 pub fn kernel_rpms_script() -> PathBuf {
     repository().join("tests/kernel-rpms/build.sh")
 }
 
-/// Debian's file of the font that the kernel draws on a framebuffer.
+/// Debian's file of the font in which the kernel draws text on a framebuffer.
 pub fn console_font() -> Result<PathBuf> {
     let path = out_dir().join("packages/console-font/Lat15-VGA16.psf.gz");
     if !path.exists() {
@@ -273,7 +274,8 @@ pub fn network_manager_image() -> Result<(PathBuf, String)> {
     variant(NETWORK_MANAGER_IMAGE)
 }
 
-/// The same with dracut's module iscsi and open-iscsi in its initramfs.
+/// The image of [`network_manager_image`] with dracut's module iscsi and open-iscsi in
+/// its initramfs, and its SHA-256. It exists only as [`Packing::Gz`].
 pub fn iscsi_image() -> Result<(PathBuf, String)> {
     variant(ISCSI_IMAGE)
 }

@@ -16,7 +16,7 @@ use crate::lab::HOST_V4;
 pub struct Authority {
     parameters: CertificateParams,
     key: KeyPair,
-    /// The authority's certificate.
+    /// The authority's certificate, in PEM.
     pub pem: String,
 }
 

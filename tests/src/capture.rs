@@ -1,5 +1,5 @@
-//! Captures every frame on the lab's bridges and taps, for tests that check what is
-//! not sent.
+//! Captures every frame on the lab's bridges and taps, for tests that check which
+//! packets are not sent.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
-/// In bytes: how much of a frame is kept, enough for the headers.
+/// In bytes: the maximum length of a captured frame, enough for the headers.
 const SNAP_LENGTH: usize = 256;
 
 /// A capture on all interfaces of the lab's namespace. It runs until it is dropped.

@@ -36,14 +36,15 @@ pub const PORT: u16 = 6385;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProvisionState {
     WaitCallback,
-    /// The conductor has ordered the agent to restart or power off into the new
-    /// system.
+    /// The conductor has sent the command with which the agent reboots or powers off
+    /// into the new system.
     Active,
     /// The deployment failed, with this `last_error`.
     DeployFailed(String),
 }
 
-/// Why a lookup does not give the agent its node.
+/// Why the agent cannot use the answer to a lookup. All variants but `Hostile` are
+/// answers that Ironic gives.
 #[derive(Debug, Clone, Copy)]
 pub enum LookupFault {
     NotFound,
@@ -51,7 +52,7 @@ pub enum LookupFault {
     Locked,
     /// An earlier boot of the machine has the token.
     TokenSent,
-    /// The reason is [`TERMINAL_SEQUENCES`].
+    /// The text of the error is [`TERMINAL_SEQUENCES`].
     Hostile,
 }
 
@@ -242,7 +243,7 @@ impl Conductor {
         self.shared.memory().status_messages.clone()
     }
 
-    /// Answers lookups like this from now on.
+    /// Makes lookups fail with this fault from now on, or succeed with `None`.
     pub fn fail_lookups(&self, fault: Option<LookupFault>) {
         self.shared.memory().lookup_fault = fault;
         self.shared.note(format!("lookups fail with {fault:?}"));

@@ -64,7 +64,7 @@ pub async fn with_network_data(lab: &Lab, network_data: &str) -> Result<PathBuf>
     make_iso(lab, &[("network_data.json", network_data)]).await
 }
 
-/// Places the files under OpenStack's paths.
+/// Makes an ISO with these files below `openstack/latest`. Returns its path.
 async fn make_iso(lab: &Lab, files: &[(&str, &str)]) -> Result<PathBuf> {
     let tree = lab.path("config-drive");
     let latest = tree.join("openstack/latest");

@@ -16,7 +16,7 @@ pub struct DataPartition {
     pub number: usize,
     /// The number after the installation. `None` if the partition is not kept.
     pub after: Option<usize>,
-    /// The label.
+    /// The partition's name in the GPT.
     pub name: &'static str,
     /// Start and length in MiB.
     pub mib: (u64, u64),

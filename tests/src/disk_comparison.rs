@@ -1,6 +1,6 @@
-//! Compares two disks that should contain the same installation. This happens on
-//! the build machine: the partition table entry by entry, the boot partition file
-//! by file, and everything else byte by byte.
+//! Compares two disks that should contain the same installation, on the build machine:
+//! the partition table entry by entry, the boot partition file by file, and everything
+//! else byte by byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -73,7 +73,7 @@ impl InstalledDisk {
         })
     }
 
-    /// The paths at which this disk's boot partition differs from the one of
+    /// The paths at which this disk's boot partition differs from the boot partition of
     /// `image`.
     #[must_use]
     pub fn boot_changes(&self, image: &Self) -> BTreeSet<String> {
@@ -115,8 +115,9 @@ impl InstalledDisk {
         Ok(faults)
     }
 
-    /// Lists the differences from another disk, one per line. `end` is the end of the
-    /// image. After it, only the partition entries are compared.
+    /// Lists the differences from another disk, one per line. `boot` is the number of
+    /// the boot partition, which is compared file by file. `end` is the end of the
+    /// image in bytes. After it, only the partition entries are compared.
     pub fn differences(&self, other: &Self, boot: usize, end: u64) -> Result<Vec<String>> {
         let mut found = Vec::new();
         let mut compare = |what: &str, same: bool| {

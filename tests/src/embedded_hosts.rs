@@ -1,4 +1,4 @@
-//! Makes the networks of fifty hosts, including the test's host, in the input formats
+//! Writes the networks of fifty hosts, including the test's host, in the input formats
 //! of the builder. Nothing in the lab has the addresses of the other hosts.
 //! [`install_config`] describes hosts that all run.
 
@@ -42,8 +42,8 @@ pub fn one(lab: &Lab) -> Result<Vec<String>> {
     ])
 }
 
-/// Builder options for an agent-config.yaml. It names each host's NIC with a name
-/// that the test's host does not have.
+/// Builder options for an agent-config.yaml. The file gives each host's NIC a name that
+/// the NIC of the test's host does not have.
 pub fn agent_config(lab: &Lab) -> Result<Vec<String>> {
     let host = |number| {
         let (mac, address) = mac_and_address(number);

@@ -51,8 +51,8 @@ impl ExampleScreen {
         }
     }
 
-    /// The facts of the example, and the offer of the form, that this screen lacks.
-    /// Line breaks do not matter.
+    /// The facts of the example that this screen lacks, and the form if only one of
+    /// both screens offers it. Line breaks do not matter.
     pub(crate) fn missing_on(&self, screen: &str) -> Vec<String> {
         let screen = normal(screen);
         let missing = self.facts.iter().filter(|fact| !screen.contains(*fact));
@@ -66,7 +66,7 @@ impl ExampleScreen {
     }
 }
 
-/// The facts between the two rules of a screen, each with its remedy.
+/// The facts between the two horizontal lines of a screen, each with its remedy.
 fn facts(screen: &str) -> Vec<String> {
     let is_rule = |line: &&str| line.starts_with("--");
     let mut lines = screen.lines().skip_while(|line| !is_rule(line)).skip(1);
@@ -90,7 +90,7 @@ fn facts(screen: &str) -> Vec<String> {
         };
         match (begins, facts.last_mut()) {
             (Some(is_compared), _) => facts.push((is_compared, text.to_owned())),
-            // A NIC ends the steps of the one before.
+            // The first line of a NIC ends the steps of the NIC above it.
             (None, _) if indent == FACT && is_network && text.contains(": ") => {
                 facts.push((false, text.to_owned()));
             }
@@ -112,7 +112,7 @@ fn facts(screen: &str) -> Vec<String> {
 fn normal(text: &str) -> String {
     let words: Vec<String> = text.split_whitespace().map(normal_word).collect();
     let text = words.join(" ");
-    // Durations.
+    // A duration counts as one value, whatever its units are.
     let text = text.replace("# h # min", "# s").replace("# min # s", "# s");
     text.replace("KiB/s", "MiB/s")
 }
@@ -238,7 +238,8 @@ mod tests {
         assert_eq!(example.missing_on(SCREEN), [format!("no {OFFER:?}")]);
     }
 
-    /// An example that no boot shows may say what the program no longer says.
+    /// Each example must be compared with a real boot. Otherwise it may show a text
+    /// that the program no longer prints.
     #[test]
     fn a_boot_shows_every_example() {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e");

@@ -1,4 +1,5 @@
-//! Runs a test with a host: once more if the emulator crashed, and with its time.
+//! Runs a test with a host, a second time if the emulator crashed, and prints the time
+//! that it took.
 
 use std::io::Write;
 use std::time::Instant;

@@ -4,8 +4,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// In bytes: the header of all ACPI tables, which QEMU writes, and the control
-/// structure, which follows it in this table.
+/// Lengths in bytes, and the offset of the control structure in the table. QEMU writes
+/// the header that all ACPI tables have.
 const ACPI_HEADER: usize = 36;
 const CONTROL: usize = 48;
 const CONTROL_LENGTH: usize = 18;
@@ -13,7 +13,8 @@ const INITIATOR_LENGTH: usize = 74;
 const NIC_LENGTH: usize = 102;
 const TARGET_LENGTH: usize = 54;
 
-/// Valid, and chosen by the firmware for this boot.
+/// The flags of a structure: it is valid, and the firmware has selected it for this
+/// boot.
 const FLAGS: u8 = 3;
 
 /// One target of the table.
@@ -35,7 +36,8 @@ pub struct IbftNic {
     pub mac: [u8; 6],
 }
 
-/// The table without ACPI's header. It has room for two targets.
+/// The table without the ACPI header. It has room for two targets: further ones are
+/// left out.
 #[must_use]
 pub fn table(initiator: &str, nic: &IbftNic, targets: &[IbftTarget]) -> Vec<u8> {
     let targets = &targets[..targets.len().min(2)];
@@ -55,7 +57,8 @@ pub fn table(initiator: &str, nic: &IbftNic, targets: &[IbftTarget]) -> Vec<u8> 
     table.put(nic_at + 90, &nic.mac);
     for (index, target) in targets.iter().enumerate() {
         let at = target_at(index);
-        // The places for the targets are behind those for the two NICs.
+        // The control structure has the offsets of NIC 0, target 0, NIC 1 and target 1,
+        // in two bytes each.
         table.number(CONTROL + 12 + 4 * index, at);
         table.header(at, 4, TARGET_LENGTH, index, FLAGS);
         table.address(at + 6, target.portal.ip());
@@ -98,7 +101,8 @@ impl Table {
         self.put(at, &address.octets());
     }
 
-    /// Length and place of a text, which goes to the end of the table with a NUL.
+    /// Writes the length and the offset of a text at `at`, and appends the text with a
+    /// NUL to the table.
     fn text(&mut self, at: usize, text: &str) {
         let place = self.0.len();
         self.number(at, text.len());

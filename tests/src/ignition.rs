@@ -63,5 +63,5 @@ impl Proof {
 /// The start of the installed system's last line if everything succeeded.
 pub const INSTALLED_SYSTEM_OK: &str = "TEST-IMAGE-OK first=1 platform=metal";
 
-/// The start of that line at each later boot.
+/// The start of the installed system's last line at each later boot.
 pub const INSTALLED_SYSTEM_LATER_BOOT: &str = "TEST-IMAGE-OK first=0";

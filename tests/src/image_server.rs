@@ -74,20 +74,19 @@ impl ServedFile {
 pub struct Behaviour {
     /// The number of bytes of the first transfer after which the connection breaks.
     pub dies_after: Option<usize>,
-    /// How long the port is closed after such a break.
+    /// How long the server's port is closed after the break.
     pub stays_dark: Duration,
     /// Instead of breaking the connection, sends nothing more.
     pub stalls: bool,
-    /// After the break, the file is no longer there.
+    /// After the break, the server answers 404 for the file.
     pub gone_after: bool,
     /// Answers a Range request with the whole file, as some servers do.
     pub ignores_ranges: bool,
     /// Answers with status 302 and this URL.
     pub redirects_to: Option<String>,
-    /// The upper limit of the rate.
+    /// The maximum rate of the transfer.
     pub bytes_per_second: Option<u64>,
-    /// The number of bytes at the start of the file for which the limit of the rate
-    /// does not count.
+    /// The number of bytes at the start of the file that are sent without this limit.
     pub fast_start: usize,
 }
 
@@ -130,7 +129,8 @@ struct Entry {
 struct Shared {
     journal: Journal,
     files: BTreeMap<String, Entry>,
-    /// The folder from which files are served that `files` does not have.
+    /// The folder with further files. A file of this folder is served if `files` has
+    /// none with its name.
     root: Option<PathBuf>,
     /// The `Date` of each answer, if it is not that of this machine's clock.
     date: Option<HeaderValue>,
@@ -215,8 +215,8 @@ impl ImageServer {
         Self::start_tls_with(lab, port, config, Shared::new(lab, files, None)).await
     }
 
-    /// Like [`Self::start_tls`], but without files, and the machine's clock has stopped
-    /// at this time (RFC 9110, 5.6.7).
+    /// Like [`Self::start_tls`], but without files, and with this `Date` in each answer
+    /// (RFC 9110, 5.6.7), as if the server's clock had stopped.
     pub async fn start_tls_at(
         lab: &Lab,
         port: u16,
@@ -391,8 +391,8 @@ fn answer(shared: &Arc<Shared>, name: &str, entry: &Entry, range: Option<&str>) 
     let length = entry.file.content.len();
     let mut builder = Response::builder()
         .header("etag", &entry.etag)
-        // Ironic logs a warning about servers without this header. Only files in
-        // the folder can change during a test.
+        // Ironic logs a warning about servers without this header. The date may be
+        // constant, because a changed file has another ETag.
         .header("last-modified", "Sat, 01 Jan 2000 00:00:00 GMT")
         .header("content-type", "application/octet-stream");
     if !entry.file.behaviour.ignores_ranges {

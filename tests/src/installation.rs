@@ -15,9 +15,8 @@ use crate::site::{Deploy, PERMANENT_ARGUMENT, Plan, Services, Site};
 use crate::vm::{Extra, Firmware, Guest};
 use anyhow::{Result, ensure};
 
-/// The time limit from power on until the conductor has given the agent its
-/// command. An emulated guest needs 10 to 30 s on a quiet machine. The rest is
-/// for busy machines.
+/// The time limit from power on until the conductor has sent the agent its command. An
+/// emulated guest needs 10 to 30 s on an idle machine. The rest is for busy machines.
 pub const BOOT: Duration = Duration::from_secs(240);
 
 /// The time limit from the command to the end of the deployment.

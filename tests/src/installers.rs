@@ -1,9 +1,8 @@
 //! Runs coreos-installer and the agent in one guest and compares the disks. Both
 //! get the same options, the same image from the same server, and one disk each.
 //!
-//! The guest's ramdisk is in `tests/installers`. coreos-installer needs udev and a
-//! kernel that shows partitions, so a loop device on the build machine is not
-//! enough.
+//! The guest's ramdisk is in `tests/installers`. coreos-installer needs udev and the
+//! device nodes of partitions, so a loop device on the build machine is not enough.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,13 +22,13 @@ use crate::program;
 use crate::site::MAC;
 use crate::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 
-/// The partition of the test image with the file system `boot`.
+/// The number of the test image's partition with the file system `boot`.
 const BOOT: usize = 3;
 const DISK_MIB: u64 = 160;
 const MEMORY_MIB: u32 = 640;
 
-/// Limits for the guest's start and for each installation. xz takes the emulated
-/// processor half a minute.
+/// Time limits for the guest's start and for each installation. Unpacking xz takes half
+/// a minute on the emulated processor.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const INSTALLATION_LIMIT: Duration = Duration::from_secs(300);
 
@@ -57,7 +56,7 @@ pub struct Case {
     /// Compression of the image.
     pub packing: Packing,
     /// The partitions on both disks before the installation. If there are none, the
-    /// disks are full of zeros.
+    /// disks are full of zeros, or in the first case full of the byte 0xa5.
     pub before: &'static [DataPartition],
     /// The installer's options. The files of [`Comparison::file`] are in `/files`.
     pub options: &'static [&'static str],
@@ -81,8 +80,8 @@ impl Case {
     };
 }
 
-/// The programs: name in the log, and command. The disks of a case are in this
-/// order.
+/// The programs: the name in the log, and the command. The two disks of a case are in
+/// this order.
 const PROGRAMS: [(&str, &str); 2] = [
     ("coreos-installer", "coreos-installer install"),
     ("landfall", "/landfall-agent install --allow-this-machine"),
@@ -107,7 +106,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Adds a file that options can name.
+    /// Adds a file to the guest below `/files`, where options can refer to it.
     #[must_use]
     pub fn file(mut self, path: &'static str, content: &[u8], mode: u32) -> Self {
         self.files.push((path, content.to_vec(), mode));
@@ -152,8 +151,8 @@ impl<'a> Comparison<'a> {
         self.lab.path(&format!("disk{index}.raw"))
     }
 
-    /// A disk of zeros. The disks of the first case contain other data, so that the
-    /// test detects holes of the image that were not written.
+    /// Makes a disk full of zeros. The disks of the first case are full of 0xa5
+    /// instead, so that the test detects holes of the image that were not written.
     fn make_disk(&self, index: usize) -> Result<()> {
         let file = File::create(self.disk(index))?;
         if index < 2 {
@@ -286,7 +285,8 @@ impl<'a> Comparison<'a> {
             }
         }
         let found = theirs.differences(&ours, BOOT, end)?;
-        // With kept partitions coreos-installer writes a new table too.
+        // With kept partitions coreos-installer writes a new table, too, so the
+        // differences in [`MEANT`] do not occur.
         let always = if case.before.is_empty() { MEANT } else { &[] };
         let meant: Vec<_> = always.iter().chain(case.meant).collect();
         let is_meant = |line: &str| meant.iter().any(|(begin, _)| line.starts_with(begin));
@@ -306,8 +306,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Frees space, because the disks of a dozen cases are large. Everything that is
-/// still needed is open or in memory.
+/// Frees space, because the disks of a dozen cases are large. The disk is still open,
+/// and the boot partition's files are in memory.
 fn remove(scratch: &Path, disk: &Path) -> Result<()> {
     fs::remove_dir_all(scratch)?;
     Ok(fs::remove_file(disk)?)

@@ -13,17 +13,17 @@ use crate::program;
 
 /// The name of the target.
 pub const TARGET: &str = "iqn.2003-01.org.example:disk";
-/// LUN 0 of tgtd is a controller.
+/// The LUN of the first disk. tgtd has a controller as LUN 0.
 pub const LUN: u8 = 1;
 pub const PORT: u16 = 3260;
-/// The target is there as well.
+/// A second port on which the target listens.
 pub const SECOND_PORT: u16 = 3261;
 
-/// A running tgtd, which ends with this value.
+/// A running tgtd. It is killed when this value is dropped.
 pub struct IscsiTarget {
     process: Child,
     control: String,
-    /// With their LUNs.
+    /// The raw files of the disks, with their LUNs.
     disks: Vec<(u8, PathBuf)>,
     chap: Option<(String, String)>,
 }
@@ -40,7 +40,8 @@ impl IscsiTarget {
     /// Offers the raw file `disk` as [`LUN`]. If `chap` is given, only clients that authenticate
     /// with it get access.
     pub async fn start(disk: &Path, chap: Option<(&str, &str)>) -> Result<Self> {
-        /// A network namespace does not separate the control sockets, which are files.
+        /// The control sockets are files, which a network namespace does not separate.
+        /// So each target of this machine gets a control port of its own.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = process::id() * 16 + STARTED.fetch_add(1, Ordering::Relaxed);
         let control = (number % 0x8000).to_string();
@@ -54,13 +55,13 @@ impl IscsiTarget {
         Ok(target)
     }
 
-    /// Offers the raw file `disk` as well.
+    /// Offers the raw file `disk` as a further LUN.
     pub async fn add(&mut self, lun: u8, disk: &Path) -> Result<()> {
         self.disks.push((lun, disk.to_owned()));
         self.must(&new_disk(lun, disk)).await
     }
 
-    /// Ends the program in the middle of its work, and starts it again after `pause`.
+    /// Kills tgtd in the middle of its work, and starts it again after `pause`.
     pub async fn crash_for(&mut self, pause: Duration) -> Result<()> {
         self.process.kill().await?;
         tokio::time::sleep(pause).await;
@@ -112,7 +113,7 @@ impl IscsiTarget {
     }
 }
 
-/// The order that offers this disk.
+/// The arguments of tgtadm that offer this disk.
 fn new_disk(lun: u8, disk: &Path) -> String {
     let disk = disk.display();
     format!("--op new --mode logicalunit --tid 1 --lun {lun} --backing-store {disk}")

@@ -128,7 +128,8 @@ impl Journal {
         self.record_at(self.now(), source, text);
     }
 
-    /// Adds an event with an earlier time, which must come from this journal.
+    /// Adds an event with an earlier time, which must come from this journal's
+    /// [`Journal::now`].
     pub fn record_at(&self, at: Duration, source: Source, text: impl Into<String>) {
         let event = Event {
             at,

@@ -1,4 +1,5 @@
-//! Reads initramfs/hardware/devices.txt: hardware of data centres, and its drivers.
+//! Reads initramfs/hardware/devices.txt, the list of hardware in data centres and its
+//! drivers.
 
 use anyhow::{Context as _, Result};
 
@@ -18,11 +19,12 @@ pub struct Device {
     pub module: &'static str,
     /// The hardware, in words.
     pub family: &'static str,
-    /// The smallest module set with the module.
+    /// The smallest module set that contains the module: `vm` or `server`.
     pub set: &'static str,
-    /// `-`, a package, or a package and ` by ` a module below this one.
+    /// `-`, or the package with the firmware. ` by MODULE` follows if it is not this
+    /// module that loads the firmware, but MODULE, on which this one depends.
     pub firmware: &'static str,
-    /// The devices of QEMU with which a test boots.
+    /// The names of QEMU's devices with which a test boots. Empty if no test does.
     pub tried: Vec<&'static str>,
     pub ids: Vec<&'static str>,
 }

@@ -1,8 +1,9 @@
-//! The matrix of machines that QEMU can make, from the table tests/hardware/matrix.txt.
+//! The matrix of machines that QEMU can emulate, from the table
+//! tests/hardware/matrix.txt.
 //!
 //! The test target `hardware` has one test for each row ([`Row::run`]). A row is an
-//! installation or a guest with many devices. Machines that cannot work have the reason in
-//! their row.
+//! installation, or a guest with many devices. The row of a machine that cannot work
+//! contains the reason.
 
 mod devices;
 mod emulated;
@@ -47,7 +48,7 @@ pub struct Row {
     pub reason: Option<&'static str>,
 }
 
-/// What a row is about.
+/// The machine that a row describes.
 #[derive(Debug, Clone)]
 pub enum Machine {
     Installation(Installation),
@@ -125,7 +126,8 @@ fn row(title: &'static str, line: &'static str) -> Result<Row> {
     })
 }
 
-/// The value with this word in the column `column`.
+/// Returns the value for the word `found`. `column` is the name of the column for the
+/// error.
 fn value<T: Copy>(column: &str, found: &str, values: &[(&str, T)]) -> Result<T> {
     let value = values.iter().find(|(word, _)| *word == found);
     let (_, value) = value.with_context(|| {
@@ -142,7 +144,8 @@ mod tests {
     use super::*;
     use crate::known_hardware;
 
-    /// docs/hardware.md says of each driver with which device of QEMU it was tried.
+    /// docs/hardware.md names for each driver the device of QEMU with which it was
+    /// tried. A row must test exactly these devices.
     #[test]
     fn the_rows_have_the_devices_that_the_drivers_were_tried_as() {
         let rows = rows().unwrap();

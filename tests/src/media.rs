@@ -47,19 +47,19 @@ async fn build(
     Ok(())
 }
 
-/// A ramdisk built with these options. An archive with `files` (path and content),
-/// all executable, is appended to it.
+/// Builds a ramdisk with these options. An archive with `files` (path and content), all
+/// executable, is appended to it.
 pub async fn ramdisk(lab: &Lab, options: &[String], files: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
     ramdisk_of(lab, Kernel::Cloud, options, files).await
 }
 
-/// A ramdisk with the drivers of servers, for [`artifacts::generic_kernel`].
+/// Builds a ramdisk with the drivers of servers, for [`artifacts::generic_kernel`].
 pub async fn server_ramdisk(lab: &Lab) -> Result<PathBuf> {
     ramdisk_of(lab, Kernel::Generic, &ModuleSet::Server.options(), &[]).await
 }
 
-/// The given ramdisk of a live system, with the `config.ign` of `folder` as a second
-/// archive, as in CoreOS.
+/// Appends the `config.ign` of `folder` to the ramdisk `system` of a live system as a
+/// second cpio archive, as in CoreOS. Returns the path of the result.
 pub async fn with_config(lab: &Lab, system: &Path, folder: &Path) -> Result<PathBuf> {
     let archive = lab.path("config.cpio");
     let pack = format!(
@@ -116,8 +116,8 @@ pub async fn append_archive(lab: &Lab, files: &[(&str, Vec<u8>)], to: &Path) -> 
     Ok(())
 }
 
-/// Builds an ISO with the kernel of most tests. `options` are further options of the
-/// builder.
+/// Builds an ISO with the cloud kernel, which most tests use. `options` are further
+/// options of the builder.
 pub async fn iso(lab: &Lab, kernel_arguments: &str, options: &[String]) -> Result<PathBuf> {
     iso_of(lab, Kernel::Cloud, kernel_arguments, options).await
 }
@@ -134,8 +134,8 @@ pub async fn iso_of(
     Ok(path)
 }
 
-/// A folder for network boot with these kernel arguments. By default kernel and
-/// ramdisk come from the same server as the boot loader.
+/// Builds the folder for a network boot with these kernel arguments. By default kernel
+/// and ramdisk come from the same server as the boot loader.
 pub async fn network_tree(
     lab: &Lab,
     kernel: Kernel,
@@ -147,10 +147,10 @@ pub async fn network_tree(
     Ok(path)
 }
 
-/// The name of the single file in its folder.
+/// The name of the unified kernel image (UKI) in the folder of [`uki_folder`].
 pub const UKI: &str = "landfall.efi";
 
-/// A folder that contains only the single EFI file with these kernel arguments.
+/// Builds a folder that contains only a UKI with these kernel arguments.
 pub async fn uki_folder(
     lab: &Lab,
     kernel: Kernel,
@@ -171,7 +171,7 @@ pub const IPXE: &str = "/usr/lib/ipxe/snponly.efi";
 /// The name of that build on the TFTP server.
 pub const IPXE_FILE: &str = "snponly.efi";
 
-/// iPXE for UEFI, alone in the folder of a TFTP server.
+/// Makes a folder for a TFTP server that contains only iPXE for UEFI.
 pub fn ipxe_over_tftp(lab: &Lab) -> Result<TftpFile> {
     let root = lab.path("tftp");
     std::fs::create_dir(&root)?;
@@ -211,11 +211,11 @@ pub fn served(folder: &Path) -> Result<Vec<ServedFile>> {
     Ok(files)
 }
 
-/// The last ramdisk of a network boot, which adds nothing until an operator replaces
-/// it.
+/// The path of the last ramdisk of a network boot. It adds nothing until an operator
+/// replaces it.
 pub const ADDITION: &str = "images/ignition.img";
 
-/// The loader for UEFI HTTP boot in the tree.
+/// The name of the loader for UEFI HTTP boot in the folder of [`network_tree`].
 #[must_use]
 pub fn http_loader() -> String {
     format!("http{}.efi", artifacts::arch().efi_suffix())

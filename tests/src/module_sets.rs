@@ -25,8 +25,8 @@ const HARDWARE: [&str; 11] = [
     "drivers/watchdog/",
 ];
 
-/// Drivers in those folders that are left out on purpose, with the reason. The `-`
-/// lines of the set leave out more.
+/// Drivers in the folders [`HARDWARE`] that are left out on purpose, with the reason.
+/// The `-` lines of the set leave out more.
 const LEFT_OUT: [(&str, &str); 18] = [
     ("alim1535_wdt", "a chip set of 2001"),
     ("alim7101_wdt", "a chip set of 2002"),

@@ -27,7 +27,7 @@ const MAC: &str = "52:54:00:c0:fe:0";
 /// number of the cable.
 const HOST_MAC: &str = "52:54:00:c0:fd:0";
 
-/// The address of the storage that [`Peer::nvme_tcp`] is.
+/// The address of the storage that [`Peer::nvme_tcp`] starts.
 pub const STORAGE_V4: &str = "198.51.100.1";
 
 /// The time limit for the start of busybox on an emulated processor, on a busy
@@ -195,7 +195,7 @@ impl Peer {
     fn output_since(&self, lab: &Lab, mark: Mark) -> String {
         let mut lines = lab.journal.events_after(mark);
         lines.retain(|event| event.source == Source::Peer);
-        // Skip the first event, which is the echo of the command itself.
+        // Skip the first event: it is the command, which `run` has recorded.
         let lines = lines.iter().skip(1).map(|event| event.text.as_str());
         let lines = lines.take_while(|line| !line.starts_with(END));
         lines.collect::<Vec<_>>().join("\n")

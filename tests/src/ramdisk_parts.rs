@@ -1,4 +1,5 @@
-//! The kernels and the module sets of which the builder makes the ramdisks of the tests.
+//! The kernels and the module sets from which the builder makes the ramdisks of the
+//! tests.
 
 use anyhow::Result;
 

@@ -9,7 +9,8 @@ use crate::artifacts::{self, Packing};
 use crate::lab::Lab;
 use crate::program;
 
-/// Debian's signed GRUB reads its configuration only here, wherever it is itself.
+/// Debian's signed GRUB reads its configuration only from this path, wherever GRUB
+/// itself is.
 const GRUB_CONFIG: &str = "::/EFI/debian/grub.cfg";
 
 /// Makes a raw image. Its EFI system partition has Debian's signed shim and GRUB in

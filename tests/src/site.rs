@@ -29,10 +29,10 @@ use crate::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 
 pub use crate::lab::MAC;
 
-/// The RAM of every host: the minimum that the agent promises to work with.
+/// The RAM of every host in MiB: the minimum that the agent promises to work with.
 pub const MEMORY_MIB: u32 = 512;
 
-/// The size of a USB stick: large enough to qualify as a root disk.
+/// The size of a USB stick in MiB: large enough to qualify as a root disk.
 const STICK_MIB: u64 = 8 * 1024;
 
 /// How the machine boots the agent's ramdisk.
@@ -42,7 +42,7 @@ pub enum Way {
     Direct,
     /// An ISO in the CD drive, as with Redfish virtual media.
     Iso,
-    /// The same ISO on a USB stick.
+    /// The ISO of [`Way::Iso`], on a USB stick.
     UsbStick,
     /// Network boot. BIOS: iPXE in the NIC's ROM, then its script and files over
     /// HTTP. UEFI: the firmware's PXE, then shim, GRUB and files over TFTP.
@@ -52,7 +52,8 @@ pub enum Way {
     IpxeChained,
     /// UEFI only: the firmware's HTTP client, then our GRUB and files over HTTP.
     Http,
-    /// UEFI only: the firmware's HTTP client fetches a single file with everything.
+    /// UEFI only: the firmware's HTTP client fetches a single EFI file with kernel,
+    /// ramdisk and arguments.
     Uki,
     /// UEFI only: the firmware's HTTP client fetches the ISO, and makes a disk of it.
     HttpIso,
@@ -65,13 +66,14 @@ pub enum Network {
     StaticV4,
     /// IPv6 address from `ip=`, without IPv4.
     StaticV6,
-    /// IPv4 address from `ip=`, on a VLAN on a bond with the NIC as its port.
+    /// IPv4 address from `ip=`, on a bond with the NIC as its port. A VLAN on the bond
+    /// has only a link-local IPv6 address.
     Bond,
     /// IPv4 from a plan embedded in the ramdisk: the ramdisk has the plans of many
     /// hosts, made from a folder of files, and the host selects its own by MAC
     /// address. Not with [`Way::Direct`], which uses a ready-made ramdisk.
     HostsFolder,
-    /// The same, made from an agent-config.yaml.
+    /// Like [`Network::HostsFolder`], with plans made from an agent-config.yaml.
     AgentConfig,
     /// DHCPv4.
     Dhcp,
@@ -103,7 +105,8 @@ pub struct Plan {
     pub packing: Packing,
     pub deploy: Deploy,
     pub bus: Bus,
-    /// Disk size. The default rule for root disks needs at least 4 GiB.
+    /// The size of the disk in MiB. The default rule for root disks needs at least 4
+    /// GiB.
     pub disk_mib: u64,
     /// Content of the disk before the installation.
     pub disk_before: OldDisk,
@@ -159,7 +162,7 @@ pub struct Site {
     /// Only with [`Deploy::WriteImage`].
     pub config_drive: Option<ConfigDrive>,
     dhcp: Option<NetworkBoot>,
-    /// A folder that a server of its own serves to the boot loader.
+    /// The folder that [`folder_server`] serves to the boot loader.
     boot_files: Option<PathBuf>,
 }
 
@@ -183,7 +186,8 @@ pub const META_DATA_NAME: &str = "node-1.example.org";
 pub const TEST_ARGUMENTS: &str =
     "console=tty0 console=ttyS0,115200n8 no_timer_check earlyprintk=serial,ttyS0,115200 loglevel=6";
 
-/// The same for hosts with aarch64. The firmware's tables name the port for earlycon.
+/// Like [`TEST_ARGUMENTS`], for hosts with aarch64. The firmware's tables name the port
+/// for earlycon.
 const AARCH64_ARGUMENTS: &str = "console=tty0 console=ttyAMA0,115200n8 earlycon loglevel=6";
 
 /// The number of processors of a test host. The fifteen tests of images take a fifth
@@ -220,7 +224,8 @@ impl Plan {
                  ip={GUEST_V4}::{HOST_V4}:255.255.255.0::bond0:none",
                 MAC.replace(':', "-")
             ),
-            // The argument that a menu for hosts without a plan would contain as well.
+            // A boot menu for many hosts contains `ip=dhcp` for the hosts without a
+            // plan. So hosts with a plan get this argument, too.
             Network::HostsFolder | Network::AgentConfig | Network::Dhcp => "ip=dhcp".to_owned(),
             Network::Given(arguments) => arguments.to_owned(),
         };
@@ -356,7 +361,7 @@ fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
 }
 
 impl Services {
-    /// Ends all services, so that the site can serve with another script.
+    /// Stops all services, so that the site can start them with another script.
     pub async fn stop(self) {
         self.conductor.stop().await;
         self.images.stop().await;

@@ -14,10 +14,10 @@ use crate::program;
 
 const PORT: u16 = 514;
 
-/// How long rsyslogd may take to listen, and to write what it has received.
+/// The time limit for rsyslogd to listen, and to write what it has received.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A line of the log, as rsyslogd has understood it.
+/// A line of the log, as rsyslogd has parsed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// The message ID.
@@ -96,7 +96,7 @@ impl SyslogServer {
         whole.lines().map(parse).collect()
     }
 
-    /// All lines, once there is one for which `is_last` is true.
+    /// Waits for a line for which `is_last` is true, and returns all lines.
     pub async fn lines_until(&self, is_last: impl Fn(&Line) -> bool) -> Result<Vec<Line>> {
         let start = Instant::now();
         loop {

@@ -87,7 +87,7 @@ fn console(line: &str) -> Option<(&'static str, String)> {
 pub struct Milestone {
     /// What has been reached.
     pub name: &'static str,
-    /// The name of the time up to this milestone.
+    /// The name of the stage that ends with this milestone.
     pub stage: &'static str,
     reached: fn(&Event) -> bool,
 }

@@ -19,8 +19,8 @@ const VARIABLE_START: [u8; 2] = [0xaa, 0x55];
 /// The state of a valid variable (`VAR_ADDED`). A deleted variable has fewer
 /// bits set.
 const ADDED: u8 = 0x3f;
-/// The attributes of the variables: non-volatile, with boot service access and
-/// runtime access.
+/// The attributes of the variables that [`UefiVariables::add`] writes: non-volatile,
+/// with boot service access and runtime access.
 const ATTRIBUTES: u32 = 7;
 
 /// The content of the file, and the range of the variables in it.
@@ -85,7 +85,7 @@ impl UefiVariables {
         Ok(())
     }
 
-    /// Adds variables until at most `free` bytes are free.
+    /// Adds variables until about `free` bytes are free.
     pub fn fill(&mut self, free: usize) -> Result<()> {
         const LARGEST: usize = 8 << 10;
         // The length of a name of one letter with its terminator.

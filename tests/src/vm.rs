@@ -92,8 +92,8 @@ pub enum Boot {
     },
     /// Boots from the disk. If that fails, boots an ISO in the CD drive.
     Iso(PathBuf),
-    /// Boots from the same ISO on a writable USB stick. UEFI tries it after the
-    /// disk. A BIOS boots only one hard disk: the stick, until it is pulled out.
+    /// Boots from an ISO on a writable USB stick. UEFI tries it after the disk. A BIOS
+    /// boots only one hard disk: the stick, until it is pulled out.
     UsbStick(PathBuf),
     /// Boots from the disk. If that fails, boots through the first NIC with the
     /// iPXE in its option ROM. BIOS only: newer OVMF prefers its own driver to the
@@ -102,7 +102,7 @@ pub enum Boot {
     /// Boots from the disk. If that fails, boots through the first NIC with the
     /// firmware's own PXE client. OVMF has one, SeaBIOS does not.
     FirmwarePxe,
-    /// The same with the firmware's HTTP client. UEFI only.
+    /// Like [`Boot::FirmwarePxe`], with the firmware's HTTP client. UEFI only.
     FirmwareHttp,
     /// Boots only from the disk.
     Disk,
@@ -132,7 +132,7 @@ pub enum Extra {
     /// The watchdog of an Intel chipset, running from power on, as firmware may
     /// leave it.
     RunningWatchdog,
-    /// `hvc0`, with its output in this file.
+    /// A hypervisor console, `hvc0`, with its output in this file.
     HypervisorConsole(PathBuf),
     /// UEFI firmware with Secure Boot, which trusts Microsoft's keys.
     SecureBoot,
@@ -144,10 +144,10 @@ pub enum Extra {
     UsbDisk(PathBuf),
     /// A USB keyboard as BMCs emulate it, in place of the PS/2 keyboard.
     UsbKeyboard,
-    /// A network card without a driver in the ramdisk: a DECchip 21143.
+    /// A NIC without a driver in the ramdisk: a DECchip 21143.
     OldNic,
-    /// A network card whose driver (e100) requests firmware when the card is switched on,
-    /// and does not work without it: an Intel 82551.
+    /// A NIC whose driver (e100) requests firmware when the NIC is brought up, and does
+    /// not work without it: an Intel 82551.
     NicWithFirmware,
     /// The machine's serial number in its SMBIOS. Without it there is none.
     SerialNumber(&'static str),
@@ -164,10 +164,10 @@ pub const COM2_IS_THE_CONSOLE: [u8; 44] = {
     table[5] = 8;
     table[7] = 1;
     [table[8], table[9]] = 0x2f8_u16.to_le_bytes();
-    // The interrupt of a PC: 3.
+    // A PC-AT interrupt: IRQ 3.
     table[16] = 1;
     table[17] = 3;
-    // The speed, one stop bit, VT-UTF8.
+    // The speed (115200 bit/s), one stop bit, the terminal type VT-UTF8.
     table[22] = 7;
     table[24] = 1;
     table[26] = 2;

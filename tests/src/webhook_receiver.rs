@@ -51,7 +51,7 @@ impl WebhookReceiver {
             .with_state(Arc::clone(&reports));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            // Ends with the test.
+            // The task ends when the receiver is dropped.
             let _ = axum::serve(listener, routes).await;
         });
         Ok(Self {

@@ -17,7 +17,7 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 /// Pause between polls of a node, and between retries.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often a request is sent while the node is locked.
+/// The maximum number of attempts of a request while the node is locked.
 const LOCKED_ATTEMPTS: u32 = 30;
 
 /// A client for a JSON API over HTTP.
@@ -29,8 +29,8 @@ pub struct BareMetalApi {
 }
 
 impl BareMetalApi {
-    /// A client for the API at `base`, a URL without a trailing slash. Over HTTPS
-    /// it trusts only this authority.
+    /// A client for the API at `base`, a URL without a trailing slash. Over HTTPS it
+    /// trusts only `authority`.
     pub fn new(
         base: &str,
         authority: Option<&Authority>,
@@ -58,8 +58,9 @@ impl BareMetalApi {
         })
     }
 
-    /// Sends a request and returns the answer's JSON, or null if it is empty.
-    /// Retries while the node is locked (409).
+    /// Sends a request and returns the answer's JSON, or null if the answer is empty.
+    /// While the node is locked (HTTP 409), sends the request up to `LOCKED_ATTEMPTS`
+    /// times.
     pub async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
         let mut attempt = 0;
         loop {
@@ -102,7 +103,8 @@ impl BareMetalApi {
         self.get(&format!("/v1/nodes/{name}")).await
     }
 
-    /// Sets members of a node. The paths are JSON pointers.
+    /// Sets fields of a node. The paths are JSON pointers, for example
+    /// `/driver_info/deploy_iso`.
     pub async fn patch(&self, name: &str, members: &[(&str, Value)]) -> Result<Value> {
         let patch: Vec<Value> = members
             .iter()
@@ -113,7 +115,8 @@ impl BareMetalApi {
             .await
     }
 
-    /// Requests a provision state: `{"target": ..., ...}`.
+    /// Requests a provision state. `wanted` is the body of the request:
+    /// `{"target": ..., ...}`.
     pub async fn provision(&self, name: &str, wanted: &Value) -> Result<()> {
         let path = format!("/v1/nodes/{name}/states/provision");
         self.request(Method::PUT, &path, Some(wanted))

@@ -14,20 +14,21 @@ use super::python;
 
 const BUNDLE: &str = "ipa-cacert-bundle";
 
-/// Prints the menu that Ironic's default names.
+/// A Python program that prints Ironic's default iPXE menu.
 const PRINT_MENU: &str = "
 import importlib.resources
 modules = importlib.resources.files('ironic.drivers.modules')
 print(modules.joinpath('ipxe_config.template').read_text(), end='')
 ";
 
-/// Ironic's own menu with the bundle, which [`write()`] makes.
+/// The path of the iPXE menu that [`write()`] creates: Ironic's default menu, which
+/// also loads the bundle.
 pub(super) fn menu(lab: &Lab) -> PathBuf {
     lab.path("ipxe_config.template")
 }
 
-/// Writes the bundle into `folder`, whose files the image server serves, and the menu
-/// that loads it. `authority` is a PEM file.
+/// Writes the bundle into `folder`, whose files the image server serves. Also writes
+/// the menu that loads the bundle. `authority` is a PEM file.
 pub(super) async fn write(lab: &Lab, folder: &Path, authority: &Path) -> Result<()> {
     let pem = std::fs::read_to_string(authority).context("reading the authority")?;
     media::append_archive(lab, &files(&pem), &folder.join(BUNDLE)).await?;
@@ -38,7 +39,7 @@ pub(super) async fn write(lab: &Lab, folder: &Path, authority: &Path) -> Result<
     Ok(())
 }
 
-/// The menu with the bundle after each deploy ramdisk.
+/// Returns the menu with a line that loads the bundle after each deploy ramdisk.
 fn with_bundle(menu: &str) -> Result<String> {
     let url = image_server::url(Family::V4, BUNDLE);
     let name = "initrd={{ pxe_options.initrd_filename|default(\"deploy_ramdisk\", true) }}";

@@ -45,8 +45,8 @@ const ALLOWED: &[(&str, &str)] = &[
 
 /// After the last clean step, or when the node is undeployed, Ironic deletes the token
 /// first and switches the host off afterwards (`_do_next_clean_step` in
-/// ironic/conductor/cleaning.py, `_do_node_tear_down` in manager.py). Ironic refuses a
-/// heartbeat between the two, even from its own agent.
+/// ironic/conductor/cleaning.py, `_do_node_tear_down` in manager.py). Between these two
+/// actions Ironic rejects a heartbeat, even from its own agent.
 const CLEANED: &str = "Executing automated cleaning on node";
 const NOTHING_LEFT: &str = "remaining steps: []";
 const UNDEPLOYED: &str = "moved to provision state \"deleting\"";
@@ -58,8 +58,8 @@ const RESTARTED: (&str, &str) = (
     "it was killed, and is started again",
 );
 
-/// Lines that are allowed for this plan only, most of them because something
-/// has to fail.
+/// Lines that are allowed for this plan only, most of them because the plan makes
+/// something fail: a part of the text, and the reason.
 fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
     match plan.story {
         _ if plan.rescue => &[(
@@ -118,7 +118,7 @@ fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// The lines of a log that speak against the agent.
+/// Returns the lines of Ironic's log that report a fault of the agent.
 pub fn complaints<'a>(lines: impl IntoIterator<Item = &'a str>, plan: &Plan) -> Vec<&'a str> {
     let allowed = [ALLOWED, allowed_in(plan)].concat();
     let mut forgotten = false;

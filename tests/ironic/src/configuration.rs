@@ -14,13 +14,14 @@ use landfall_tests::site::TEST_ARGUMENTS;
 use super::ports::{BMC_PORT, IMAGES_TLS_PORT};
 use super::{KERNEL, RAMDISK, ca_bundle, registry};
 
-/// The settings in which labs differ.
+/// The settings of Ironic in which the scenarios differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Configuration {
     /// API and image server use TLS with certificates of a private authority, and
     /// the API requires a user and a password, except from agents.
     pub tls: bool,
-    /// The host gets the authority from iPXE, as a second initrd. Needs `tls`.
+    /// iPXE passes the certificate authority to the host, as a second initrd. Needs
+    /// `tls`.
     pub ca_bundle: bool,
     /// Keep the agent running from one operation to the next.
     pub fast_track: bool,
@@ -30,7 +31,7 @@ pub struct Configuration {
     /// which requires tokens and redirects the host for each blob. Ironic makes ISOs
     /// with the release's boot loaders. Needs `tls`.
     pub registry: bool,
-    /// Where Ironic finds the ramdisk and the boot loaders.
+    /// Where Ironic finds kernel, ramdisk and boot loaders.
     pub boot_files: BootFiles,
     /// `[api]max_json_body_size_inspection`, in KiB, if not Ironic's default.
     pub inspection_kib: Option<u32>,
@@ -46,8 +47,8 @@ pub enum BootFiles {
     /// Kernel and ramdisk are in `driver_info`, the boot loaders in `[conductor]bootloader`.
     #[default]
     OfNode,
-    /// The other way round: `[conductor]deploy_kernel_by_arch`, `deploy_ramdisk_by_arch`,
-    /// and `driver_info/bootloader`.
+    /// Kernel and ramdisk are in `[conductor]deploy_kernel_by_arch` and
+    /// `deploy_ramdisk_by_arch`, the boot loaders in `driver_info/bootloader`.
     ByArchitecture,
     /// `[conductor]deploy_kernel`, `deploy_ramdisk` and `bootloader`. The value has the paths
     /// of kernel and ramdisk on the image server.
@@ -65,13 +66,14 @@ const CREDENTIALS: (&str, &str) = ("admin", "password");
 /// there is a private authority.
 const INSECURE: &str = "ipa-insecure=1";
 
-/// Kernel arguments as in metal3's Ironic image (`inspector.ipxe.j2` and `ironic.conf.j2`
-/// there). They include a key that contains spaces, which the agent must parse correctly.
+/// Kernel arguments as in metal3's Ironic image (`inspector.ipxe.j2` and
+/// `ironic.conf.j2` there). They include an SSH key with spaces in a quoted value,
+/// which the agent must parse correctly.
 const METAL3_ARGUMENTS: &str = "nofb nomodeset vga=normal \
      sshkey=\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDm9 operator of the lab\" \
      systemd.journald.forward_to_console=yes selinux=0 troubleshoot=0 text";
 
-/// The part of the key above that no line of the agent may show.
+/// The part of the SSH key in [`METAL3_ARGUMENTS`] that no line of the agent may show.
 pub(super) const SSH_KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIDm9";
 
 /// Boot loaders under Ironic's names: shim and GRUB over TFTP, iPXE over HTTP.
@@ -155,8 +157,8 @@ impl Configuration {
         format!("{TEST_ARGUMENTS} {METAL3_ARGUMENTS} {insecure} {more}")
     }
 
-    /// Settings for authentication and for the verification of servers: one part
-    /// for the section DEFAULT and one for the section agent.
+    /// Settings for authentication and for the verification of servers: the first
+    /// string is for the section DEFAULT, the second for the section agent.
     fn trust(&self, lab: &Lab) -> [String; 2] {
         if !self.tls {
             return ["auth_strategy = noauth".to_owned(), String::new()];
@@ -173,11 +175,12 @@ impl Configuration {
         ]
     }
 
-    /// The parts that Ironic's own ISOs boot with: the image of the boot loaders, and
-    /// the setting for the path where its GRUB looks for the menu.
+    /// What Ironic builds its boot ISOs with: the path of the image of the EFI system
+    /// partition, and the line of ironic.conf with the path of the GRUB menu in the
+    /// ISO. The line is empty for Ironic's default.
     fn loaders(&self) -> Result<(PathBuf, &'static str)> {
         if self.registry {
-            // Ironic's default place.
+            // The release's GRUB reads the menu from Ironic's default path.
             return Ok((artifacts::esp_image()?, ""));
         }
         let debian = "grub_config_path = EFI/debian/grub.cfg";
@@ -205,7 +208,7 @@ impl Configuration {
     /// The content of ironic.conf.
     ///
     /// # Errors
-    /// If the release has not been built and is needed.
+    /// If `registry` is set and the release has not been built.
     pub fn ironic(&self, lab: &Lab) -> Result<String> {
         let state = lab.path("ironic").display().to_string();
         let http_root = self.http_root(lab).display().to_string();

@@ -19,10 +19,11 @@ use tokio::time::timeout;
 use super::plan::NODE;
 
 const PORT: u16 = 8084;
-/// From the start of the API server to the URL in the resource: 10 s on a quiet machine.
+/// The time limit from the start of the API server to the URL in the resource. It takes
+/// 10 s on an idle machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// The API server and the controller. They end when this is dropped.
+/// The processes of the API server and the controller. They end when this is dropped.
 pub(super) struct Controller {
     _process: Child,
     /// The `imageUrl` in the resource of the node.
@@ -30,8 +31,9 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// Starts the API server and the controller with an ISO of these kernel arguments.
-    /// Creates the resource of the node with a Secret of this network.
+    /// Starts the API server, and the controller with an ISO that has these kernel
+    /// arguments. Creates the resource of the node, and its Secret with this network
+    /// data.
     pub(super) async fn start(
         lab: &Lab,
         kernel_arguments: &str,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Beginnings of names that are arguments of ours on every page.
+/// Prefixes of the names that are Landfall's arguments wherever they appear.
 const OURS: [&str; 3] = ["coreos.inst.", "landfall.", "ipa-"];
 const SETTINGS: &str = "| argument | option in files | default | meaning |";
 const TABLE: &str = "| argument | meaning |";
@@ -33,7 +33,8 @@ pub struct Arguments {
 
 impl Arguments {
     /// # Errors
-    /// If a page cannot be read, or has a placeholder that no value is known for.
+    /// If a page cannot be read or has a placeholder without a known value, or if no page
+    /// has a table of arguments.
     pub fn read() -> Result<Self> {
         let mut pages = vec![root().join("README.md")];
         pages_below(&root().join("docs"), &mut pages)?;
@@ -59,7 +60,7 @@ impl Arguments {
         Ok(found)
     }
 
-    /// The names that have no command line.
+    /// The argument names that appear in no documented command line.
     #[must_use]
     pub fn without_a_line(&self) -> Vec<&str> {
         let shown: BTreeSet<&str> = { self.lines.iter() }
@@ -80,8 +81,8 @@ impl Arguments {
         }
     }
 
-    /// Adds each setting with its default, or 1 if it has none, and with the values
-    /// that its meaning names.
+    /// Adds a command line for each setting with its default, or with 1 if it has none,
+    /// and one for each value in a code span of the column `meaning`.
     fn settings(&mut self, path: &str, text: &str) -> Result<()> {
         for cells in rows(text, SETTINGS) {
             let [argument, _option, default, meaning] = cells.as_slice() else {
@@ -106,8 +107,9 @@ impl Arguments {
         Ok(())
     }
 
-    /// Adds the arguments in a span of code or a line of an example. There is one
-    /// command line for each way to write them.
+    /// Adds the arguments in a code span or in a line of an example. Adds one command
+    /// line for each combination of the ways to write the arguments (see
+    /// [`template::expand`]).
     fn words(&mut self, place: &str, code: &str, methods: &[String]) -> Result<()> {
         let words = code.split_whitespace();
         let words = words.map(|word| word.trim_matches(['"', '\'', ',', ';', '\\']));
@@ -133,14 +135,15 @@ impl Arguments {
     }
 
     /// Whether a word is an argument with its value, or one of the flags of the tables.
-    /// `ip=` names an argument, `$` begins a variable of a script, and `...` or a
-    /// bracket show that something was left out.
+    /// Words such as `ip=` only name an argument. A word with `$` has a variable of a
+    /// script. A word that ends with a dot, a colon or a bracket is incomplete, unless
+    /// it ends as a list does.
     fn is_argument(&self, word: &str) -> bool {
         let is_known = self.names.contains(name(word));
         let is_list = word.ends_with("]...") || word.ends_with(",...");
         let is_cut = word.ends_with(['=', ')', ':', '.']) && !is_list;
         match word.contains('=') {
-            // Other names are words of other pages, too.
+            // A flag without a dot can also be an ordinary word on another page.
             false => is_known && word.contains('.'),
             true => {
                 (is_known || OURS.iter().any(|ours| word.starts_with(ours)))
@@ -173,13 +176,13 @@ fn name(argument: &str) -> &str {
     argument.split_once('=').map_or(argument, |(name, _)| name)
 }
 
-/// The code in a line of Markdown.
+/// The code spans in a line of Markdown.
 fn spans(line: &str) -> Vec<String> {
     let parts = line.split('`').skip(1).step_by(2);
     parts.map(|span| span.replace("\\|", "|")).collect()
 }
 
-/// The cells of each row below a head.
+/// The cells of each row of the tables that have `head` as their first line.
 fn rows(text: &str, head: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut is_below = false;
@@ -195,13 +198,14 @@ fn rows(text: &str, head: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// The ways of configuration that `ip=` knows.
+/// The values for METHOD of `ip=`, from the table in the documentation.
 fn methods(text: &str) -> Vec<String> {
     let rows = rows(text, "| METHOD | IPv4 | IPv6 |");
     rows.iter().flat_map(|cells| spans(&cells[0])).collect()
 }
 
-/// The spans and the lines of code, with the numbers of their lines.
+/// The code spans and the lines of code blocks, each with its line number. Lines that
+/// end with a backslash are joined, with the number of the last one.
 pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut code = Vec::new();
     let mut is_block = false;
@@ -211,7 +215,7 @@ pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
             is_block = !is_block;
         } else if is_block {
             joined += line;
-            // The shell joins such lines.
+            // The shell joins a line that ends with a backslash and the next line.
             if joined.ends_with('\\') {
                 joined.push(' ');
             } else {

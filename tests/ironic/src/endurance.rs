@@ -1,5 +1,5 @@
-//! `make endurance`: many agents under one real Ironic, with everything that a bad
-//! day brings.
+//! `make endurance`: many agents under one real Ironic, with all the faults of a bad
+//! day.
 //!
 //! Each agent is the real program, in a network namespace and a mount namespace of
 //! its own, with a loop device as its only disk ([`private_machine`]). Nothing in the
@@ -48,8 +48,9 @@ fn limit(agents: u16) -> Duration {
     Duration::from_secs(900 + 20 * u64::from(agents))
 }
 
-/// In seconds. Ironic gets some three heartbeats of each agent in this time. One API
-/// process answers about twenty requests in a second.
+/// In seconds. Each agent sends about three heartbeats in this time, so all agents
+/// together send at most about six a second. One API process answers about twenty
+/// requests in a second.
 fn heartbeat_timeout(agents: u16) -> u32 {
     (u32::from(agents) / 2).clamp(30, 300)
 }
@@ -58,16 +59,16 @@ fn heartbeat_timeout(agents: u16) -> u32 {
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub agents: u16,
-    /// The length of the day of waiting that follows the deployments, if there is one:
+    /// The length of the compressed day that follows the deployments, if there is one:
     /// see [`day`] and [`compressed_time::DAY`].
     pub day: Option<Duration>,
-    /// No agent has a trouble of its own, and all fetch one file through a [`Cache`].
+    /// No agent has a [`cast::Trouble`], and all fetch one file through a [`Cache`].
     pub cached: bool,
     /// The agent's program.
     pub agent: PathBuf,
 }
 
-/// Runs everything. Returns the figures and the faults.
+/// Runs the deployments and, if wanted, the day. Returns the figures and the faults.
 ///
 /// # Errors
 /// If the run cannot be done or does not end, or on SIGINT or SIGTERM.
@@ -76,7 +77,7 @@ pub async fn endure(lab: &Lab, wanted: &Wanted) -> Result<(Figures, Vec<String>)
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,
     );
-    // All that the run makes ends with its future.
+    // When the future of `run` is dropped, all its processes end.
     tokio::select! {
         done = run(lab, wanted) => done,
         _ = interrupt.recv() => bail!("interrupted"),

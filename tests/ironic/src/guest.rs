@@ -62,8 +62,8 @@ impl Guest {
         let disk =
             File::create(&self.disk).with_context(|| format!("making {}", self.disk.display()))?;
         disk.set_len(DISK_BYTES)?;
-        // QEMU connects at each power on, so no byte is lost before this side
-        // reads.
+        // QEMU connects at each power on. The listener exists before, so no byte is
+        // lost.
         let listener = UnixListener::bind(CONSOLE).context("listening to the console")?;
         let journal = lab.journal.clone();
         let log = File::create(lab.log_path("console"))?;

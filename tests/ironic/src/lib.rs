@@ -1,5 +1,5 @@
-//! Starts the real Ironic with a real Redfish emulator and libvirt, for one
-//! test.
+//! Starts the real Ironic with a real Redfish emulator and libvirt, for one test or
+//! lab.
 //!
 //! Everything runs in the test's network namespace and in a mount namespace of the
 //! test's thread, in which libvirt's folders belong to the test. So two labs on one
@@ -63,10 +63,11 @@ pub struct Ironic {
 pub const KERNEL: &str = "landfall/vmlinuz";
 /// The path of the ramdisk on the image server.
 pub const RAMDISK: &str = "landfall/initrd.img";
-/// The path of the ramdisk with the rescue layer.
+/// The path of the ramdisk with the rescue layer on the image server.
 pub const RESCUE_RAMDISK: &str = "landfall/rescue.img";
 
-/// The path of the image of the boot loaders.
+/// The path of the EFI system partition image with the boot loaders on the image
+/// server.
 pub const BOOT_LOADERS: &str = "landfall/esp.img";
 
 /// The folder that `tests/ironic/environment.sh` fills. To use another release of

@@ -9,11 +9,11 @@ use tokio::time::{Instant, sleep};
 
 use super::bare_metal_api::BareMetalApi;
 
-/// The time limit for changes without the agent: a few calls of the BMC.
+/// The time limit for changes without the agent: they need only a few calls to the BMC.
 pub(super) const QUICK: Duration = Duration::from_secs(120);
 
-/// The time limit for changes with the agent, from power on to the end of its
-/// work: half a minute on a quiet machine, five to ten times as long on a busy
+/// The time limit for changes with the agent, from power on to the end of its work.
+/// They take half a minute on an idle machine, and five to ten times as long on a busy
 /// one.
 pub(super) const WITH_AGENT: Duration = Duration::from_secs(900);
 
@@ -42,7 +42,7 @@ pub struct Enrolment {
     pub bmc: String,
     /// The UUID of the machine at the BMC.
     pub system: String,
-    /// Further members of `driver_info`: kernel and ramdisk, or an ISO.
+    /// Further fields of `driver_info`: kernel and ramdisk, or an ISO.
     pub media: Value,
     /// The ramdisk's network configuration.
     pub network_data: Option<Value>,
@@ -80,7 +80,8 @@ impl Enrolment {
 }
 
 impl Node {
-    /// Enrols a node and makes it manageable, for which Ironic checks the BMC.
+    /// Enrols a node and requests the state "manageable", for which Ironic checks the
+    /// BMC.
     pub async fn enrol(api: &BareMetalApi, enrolment: &Enrolment) -> Result<Self> {
         let document = enrolment.document();
         let made = api
@@ -99,7 +100,8 @@ impl Node {
         Ok(node)
     }
 
-    /// Requests a change and waits for the state that it leads to.
+    /// Requests the provision state `target`, with the fields of `more` in the request.
+    /// Waits until the node has the state `wanted`.
     pub(super) async fn change(
         &self,
         target: &str,
@@ -115,7 +117,7 @@ impl Node {
             .with_context(|| format!("after {target}"))
     }
 
-    /// Requests a change: `{"target": ..., ...}`.
+    /// Requests a provision state. The body, `request`, is `{"target": ..., ...}`.
     pub(super) async fn ask(&self, request: &Value) -> Result<()> {
         self.api
             .provision(&self.name, request)
@@ -144,7 +146,7 @@ impl Node {
         }
     }
 
-    /// Sets members of the node. The paths are JSON pointers.
+    /// Sets fields of the node. The paths are JSON pointers.
     pub(super) async fn set(&self, members: &[(&str, Value)]) -> Result<()> {
         self.api.patch(&self.name, members).await.map(drop)
     }
@@ -240,7 +242,7 @@ impl Node {
         self.reaches("active", WITH_AGENT).await.map(drop)
     }
 
-    /// Makes the ramdisk hand the node over to a user with this password.
+    /// Rescues the node: the ramdisk then lets a user log in with this password.
     pub async fn rescue(&self, password: &str) -> Result<()> {
         self.ask_for_rescue(password).await?;
         self.reaches("rescue", WITH_AGENT).await.map(drop)

@@ -21,8 +21,8 @@ use super::services::Stop;
 /// trait of the same name.
 const RUNBOOK: &str = "CUSTOM_ERASE";
 
-/// The boot partition of the test image, and the content that a service writes
-/// there.
+/// The number of the boot partition in the test image, and the content of the file that
+/// the service writes there.
 const BOOT_PARTITION: u32 = 3;
 const SERVICED: &str = "by the service";
 
@@ -40,7 +40,8 @@ impl Place {
         self.service_while_the_conductor_restarts(lab).await
     }
 
-    /// Ironic adopts the node as deployed, and cleans it when it is undeployed.
+    /// Ironic adopts the node as deployed. Then the node is undeployed, and Ironic
+    /// cleans it.
     async fn adopt(&self, lab: &Lab) -> Result<()> {
         let clock = Instant::now();
         self.node

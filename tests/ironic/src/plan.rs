@@ -53,7 +53,7 @@ pub enum Story {
     Restarts,
     /// Ironic refuses the inventory, then the agent: see `refusals.rs`.
     Refusals,
-    /// Replace another ramdisk by ours, and go back: see `replacement.rs`.
+    /// Replace another ramdisk by ours, and switch back: see `replacement.rs`.
     Replacement,
 }
 
@@ -213,7 +213,8 @@ impl Plan {
     async fn image(&self, lab: &Lab) -> Result<ServedFile> {
         let packing = self.packing();
         let image = match self.addresses {
-            // Its own NetworkManager shows the network that it has.
+            // The NetworkManager of this image shows the network of the installed
+            // system.
             Addresses::Secret => artifacts::network_manager_image()?.0,
             _ => artifacts::coreos_image(packing)?,
         };
@@ -233,7 +234,7 @@ impl Plan {
     pub(super) fn host_name(&self) -> &'static str {
         match self.addresses {
             Addresses::Dhcp => dhcp_server::GIVEN_NAME,
-            // The controller's image names the host as its resource is called.
+            // The controller's ISO gives the host the name of its Kubernetes resource.
             Addresses::Secret => NODE,
             Addresses::KernelArguments | Addresses::NetworkData => META_DATA_NAME,
         }
@@ -311,7 +312,8 @@ impl Plan {
             return Ok(json!({
                 "image_source": registry::url(lab, registry::IMAGE)?,
                 "image_pull_secret": registry_tokens::SECRET,
-                // Ironic cannot know it, and forgets it for an `oci://` with a digest.
+                // The registry does not report the format, and Ironic deletes a known
+                // one for an `oci://` URL with a digest.
                 "image_disk_format": "raw",
                 "image_type": "whole-disk",
             }));
@@ -328,8 +330,8 @@ impl Plan {
         }))
     }
 
-    /// The same `instance_info`, changed so that Ironic treats the image as a
-    /// partition image.
+    /// Returns `whole_disk` changed so that Ironic treats the image as a partition
+    /// image.
     pub(super) fn partition_image(&self, whole_disk: &Value) -> Value {
         let mut info = whole_disk.clone();
         info["image_type"] = "partition".into();

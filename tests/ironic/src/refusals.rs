@@ -1,5 +1,5 @@
-//! Ironic refuses what an agent sends: first an inventory that is too large, then the
-//! agent itself. The operator corrects the configuration, and the work goes on.
+//! Ironic rejects what an agent sends: first an inventory that is too large, then its
+//! lookups. The operator corrects the configuration, and the agent continues.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use super::restarts::agent_boots;
 use super::scenario::Place;
 use super::services::{Stop, write_configuration};
 
-/// The time between two attempts of the agent after some failed attempts: see the
-/// agent's lookup.
+/// The time limit for the agent's next lookup: longer than the pause that the agent
+/// makes after some failed lookups.
 const NEXT_ATTEMPT: Duration = Duration::from_secs(120);
 
 /// An argument of the ramdisk that the installed system must not have.
@@ -28,7 +28,8 @@ impl Place {
     pub(super) async fn refusals(&self, lab: &Lab, plan: &Plan) -> Result<()> {
         self.inventory_without_logs(lab).await?;
 
-        // Ironic cleans the node, and answers 403 to the agent's lookup.
+        // Now Ironic answers 403 to the lookup of the agent that boots to clean the
+        // node.
         let refusing = Configuration {
             refuses_agents: true,
             ..plan.configuration

@@ -1,5 +1,5 @@
 //! Debian's container registry, with the kernel and the ramdisk of the release and an
-//! image of CoreOS, which Ironic names by `oci://`.
+//! image of CoreOS. The node has their `oci://` URLs.
 //!
 //! The registry answers as large public registries do: TLS, a token for each request
 //! ([`super::registry_tokens`]), and for each blob a redirect to a server that accepts
@@ -25,7 +25,7 @@ use crate::tls_front::Authority;
 /// The ports for clients, with TLS.
 const PORT: u16 = 5000;
 const TOKENS_PORT: u16 = 5001;
-/// The plain servers behind them.
+/// The addresses of the plain servers behind these two ports.
 const BEHIND: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 5002);
 const TOKENS_BEHIND: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 5003);
 
@@ -62,17 +62,17 @@ pub(super) fn settings(lab: &Lab) -> String {
 }
 
 impl Registry {
-    /// Starts the registry and pushes everything. `blobs` is the folder whose files the
-    /// image server serves.
+    /// Starts the registry, and pushes the kernel, the ramdisk and the image. `blobs`
+    /// is the folder whose files the image server serves.
     pub(super) async fn start(lab: &Lab, authority: &Authority, blobs: &Path) -> Result<Self> {
         let tokens = Tokens::start(lab, TOKENS_BEHIND).await?;
-        // Ironic finds its secret under the address of the server that gives out the tokens,
-        // not of the registry.
+        // Ironic looks up its secret by the address of the server that issues the
+        // tokens, not by the address of the registry.
         let secrets = json!({"auths": {format!("{HOST_V4}:{TOKENS_PORT}"): {"auth": SECRET}}});
         std::fs::write(lab.path(SECRETS_FILE), secrets.to_string())?;
         let file = lab.path("registry.yml");
         let bundle = tokens.certificate.display();
-        // The redirection has the path of the blob below the root directory.
+        // The registry appends the path of a blob below `rootdirectory` to `baseurl`.
         let configuration = format!(
             "version: 0.1\n\
              storage:\n\
@@ -157,8 +157,9 @@ async fn push(lab: &Lab, authority: &Authority, source: &str, name: &str) -> Res
     program::run("skopeo", &arguments).await.map(drop)
 }
 
-/// An OCI layout with the image as an artefact of one blob, as Ironic's documentation
-/// requires it (doc/source/admin/oci-container-registry.rst), and the blob's SHA-256.
+/// Writes an OCI layout with the image as an artefact of one blob, as Ironic's
+/// documentation requires it (doc/source/admin/oci-container-registry.rst). Returns the
+/// layout's path and the blob's SHA-256.
 fn image_layout(lab: &Lab) -> Result<(PathBuf, String)> {
     let layout = lab.path("image-layout");
     let blobs = layout.join("blobs/sha256");

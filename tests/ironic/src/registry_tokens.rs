@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// The name of the registry, and of who gives out its tokens.
+/// The name of the registry, and of the server that issues its tokens.
 pub(super) const SERVICE: &str = "lab";
-/// The password for a token. The user's name does not matter, as with the pre-shared
-/// secrets of Ironic.
+/// The password that a client needs for a token. The user's name does not matter, as
+/// with the pre-shared secrets of Ironic.
 pub(super) const SECRET: &str = "a-pull-secret-of-the-lab";
 
 /// The repository to which a token gives access. Kernel, ramdisk and image are in it.
@@ -75,7 +75,8 @@ impl Tokens {
             .route("/token", get(answer))
             .with_state(Arc::new(signer));
         let task = tokio::spawn(async move {
-            // It fails only if the listener does, and then so do the requests.
+            // An error here means that the listener failed. Then the requests fail,
+            // too.
             let _ = axum::serve(listener, routes).await;
         });
         Ok(Self {

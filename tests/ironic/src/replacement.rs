@@ -22,26 +22,27 @@ use crate::documented_arguments::code;
 
 const PAGE: &str = include_str!("../../../docs/platforms/ironic.md");
 
-/// The page's paths of our kernel and our ramdisk. Its server has the address of the lab's
-/// image server.
+/// The page's paths of our kernel and our ramdisk. The server in the page's URLs has
+/// the address of the lab's image server.
 const OURS: [&str; 2] = [
     "dib/files/ipa-debian-master.kernel",
     "dib/files/ipa-debian-master.initramfs",
 ];
 
-/// The page's names of the old kernel and the old ramdisk. The page leaves out their server.
+/// The page's names of the old kernel and the old ramdisk. The page writes `LEFT_OUT`
+/// for their server.
 pub const OTHERS: [&str; 2] = [
     "ironic-python-agent.kernel",
     "ironic-python-agent.initramfs",
 ];
 const LEFT_OUT: &str = "http://...";
 
-/// Debian's busybox without libraries (package busybox-static).
+/// Debian's statically linked busybox (package busybox-static).
 const SHELL: &str = "/bin/busybox";
 
 /// The line of the other ramdisk on the console.
 const OTHER_RUNS: &str = "OTHER RAMDISK: running";
-/// The first line of our ramdisk.
+/// A part of the first line that our ramdisk prints on the console.
 const WE_RUN: &str = "init: landfall";
 
 /// /init of the other ramdisk. It repeats its line, because a line of the kernel can

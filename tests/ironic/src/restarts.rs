@@ -1,4 +1,5 @@
-//! Runs an inspection and deployments during which the conductor goes away.
+//! Runs an inspection and deployments during which the conductor stops and starts
+//! again.
 
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use super::plan::Plan;
 use super::scenario::Place;
 use super::services::Stop;
 
-/// How long the conductor is away: long enough for the agent to send heartbeats.
+/// How long the conductor is stopped: long enough for the agent to send heartbeats.
 pub(super) const AWAY: Duration = Duration::from_secs(15);
 
-/// How long the conductor is away during an inspection: longer than ironic-python-agent
-/// retries to post its inventory.
+/// How long the conductor is stopped during an inspection: longer than the time for
+/// which ironic-python-agent retries to post its inventory.
 const AWAY_FOR_LONG: Duration = Duration::from_secs(60);
 
 impl Place {

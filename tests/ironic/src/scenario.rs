@@ -1,4 +1,4 @@
-//! A scenario: what happens to a node, from enrolment to its second deployment.
+//! Runs a scenario: enrols a node, runs the plan's story on it, and checks the results.
 
 use std::fs::File;
 use std::io::Read;
@@ -38,7 +38,7 @@ pub async fn run(lab: &Lab, plan: &Plan) -> Result<()> {
     nothing_held_against_the_agent(lab, plan)
 }
 
-/// In characters: the longest status message of a heartbeat (docs/compatibility.md).
+/// In characters: the maximum length of a status message (docs/compatibility.md).
 const MESSAGE_LIMIT: usize = 255;
 
 /// The password of the user who rescues the node.
@@ -147,7 +147,7 @@ impl Place {
         Ok(())
     }
 
-    /// Undeploys the node. Ironic then cleans it.
+    /// Undeploys the node, waits until Ironic has cleaned it, and checks the disk.
     pub(super) async fn undeploy(&self, lab: &Lab) -> Result<()> {
         let clock = Instant::now();
         self.node.undeploy().await?;
@@ -155,9 +155,8 @@ impl Place {
         ensure_no_table(&self.guest)
     }
 
-    /// First, a ramdisk without a rescue layer must refuse. Then, with a rescue
-    /// layer, the agent hands the node over to a user, who logs in and finds the
-    /// disk unchanged.
+    /// First, a ramdisk without a rescue layer must reject the rescue. Then, with a
+    /// rescue layer, a user logs in to the ramdisk. The disk stays unchanged.
     async fn rescue(&self, lab: &Lab) -> Result<()> {
         self.node.ask_for_rescue(PASSWORD).await?;
         let error = self.node.fails("rescue failed").await?;
@@ -222,8 +221,9 @@ impl Place {
         Ok(())
     }
 
-    /// Ironic keeps the status text of the agent's last heartbeat, as docs/events.md
-    /// says. The heartbeat may be between two commands or during a command.
+    /// Checks that Ironic keeps the status text of the agent's last heartbeat, as
+    /// docs/events.md says. The agent may have sent the heartbeat between two commands
+    /// or during a command.
     async fn kept_status_message(&self, lab: &Lab) -> Result<()> {
         let message = self.node.status_message().await?;
         lab.journal
@@ -239,7 +239,8 @@ impl Place {
     }
 }
 
-/// The key of `sshkey=` is only in the kernel's own lines, which show its command line.
+/// Checks that the console shows the key of `sshkey=` only in the kernel's own lines
+/// about its command line.
 fn no_key_on_the_console(lab: &Lab) -> Result<()> {
     let shown = lab.journal.find(lab.journal.start(), |event| {
         event.source == Source::Console
@@ -289,7 +290,8 @@ async fn installed_system(lab: &Lab, mark: Mark) -> Result<()> {
             event.source == Source::Console && event.text.contains(INSTALLED_SYSTEM_OK)
         })
         .await?;
-    // Do not wait for the host to switch itself off: Ironic has queried the BMC.
+    // The installed system then switches the host off. Do not wait for that: Ironic has
+    // already read the power state from the BMC.
     Ok(())
 }
 
@@ -320,10 +322,12 @@ pub(super) fn check_inventory(stored: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Sectors that ironic-python-agent erases at the start of a disk, for a GPT.
+/// The number of 512-byte sectors that ironic-python-agent erases at the start of a
+/// disk, for a GPT.
 const ERASED_SECTORS: usize = 33;
 
-/// After cleaning no firmware may recognise the disk as bootable.
+/// Fails unless these sectors are empty after cleaning: no firmware may recognise the
+/// disk as bootable.
 fn ensure_no_table(guest: &Guest) -> Result<()> {
     let mut start = vec![0; ERASED_SECTORS * 512];
     File::open(&guest.disk)

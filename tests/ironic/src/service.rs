@@ -27,8 +27,9 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts a service. Its output goes to a log file. If `source` is given, its
-    /// output except debug messages goes to the journal too.
+    /// Starts a service. Its output is appended to a log file. If `source` is given,
+    /// only its standard error is logged. These lines also go to the journal, except
+    /// debug messages and Ironic's lines about requests for nodes.
     pub(crate) fn start(
         lab: &Lab,
         name: &'static str,
@@ -96,7 +97,8 @@ impl Service {
         Ok(Pid::from_raw(pid))
     }
 
-    /// Waits for the service's first answer.
+    /// Calls `asked` until it succeeds. Fails if the service ends or does not answer
+    /// within [`START_LIMIT`].
     pub(crate) async fn answers(
         &mut self,
         mut asked: impl AsyncFnMut() -> Result<()>,
@@ -126,7 +128,8 @@ async fn copy(
     let mut lines = lines.split(b'\n');
     while let Ok(Some(mut line)) = lines.next_segment().await {
         let text = String::from_utf8_lossy(&line).into_owned();
-        // Omit the test's own requests for the node.
+        // Leave out Ironic's lines about requests for nodes, because the test itself
+        // sends these requests all the time.
         let look = text.contains(" ironic.api ") && text.contains(" GET /v1/nodes");
         if !text.contains(" DEBUG ") && !look {
             journal.record(source, text);

@@ -17,7 +17,7 @@ use super::environment;
 use super::service::Service;
 use crate::tls_front::Authority;
 
-/// The time limit from SIGTERM to the end of Ironic: 12 s on a quiet machine.
+/// The time limit from SIGTERM to the end of Ironic. It takes 12 s on an idle machine.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
 
 /// The name of Ironic's configuration file in the lab's folder.

@@ -94,7 +94,8 @@ impl TlsFront {
     }
 }
 
-/// On any error the client sees a broken connection.
+/// Forwards the bytes of one connection in both directions. On any error the client
+/// sees a broken connection.
 async fn pass_on(acceptor: TlsAcceptor, client: TcpStream, server: SocketAddr) {
     let Ok(mut client) = acceptor.accept(client).await else {
         return;

@@ -6,8 +6,8 @@ use landfall_ironic_tests::endurance::day::must_be_none;
 use landfall_ironic_tests::endurance::{Wanted, endure};
 use landfall_tests::{artifacts, lab};
 
-/// Half of the day of `make endurance`: the conductor is killed twice in it, and a clock
-/// jumps into the future and back.
+/// About half of the day of `make endurance`: long enough to kill the conductor twice,
+/// and for a clock to jump into the future and into the past.
 const DAY: Duration = Duration::from_secs(150);
 
 fn must_end_as_planned(name: &str, agents: u16, cached: bool, day: Option<Duration>) {
@@ -26,14 +26,15 @@ fn must_end_as_planned(name: &str, agents: u16, cached: bool, day: Option<Durati
     }
 }
 
-/// Each trouble at least once, and then a day of the four agents without one.
+/// Runs ten agents with each trouble at least once, and then a day with the four agents
+/// that have none.
 #[ignore = "no gate: make test-ironic"]
 #[test]
 fn endurance_of_ten_agents() {
     must_end_as_planned("endurance_of_ten_agents", 10, false, Some(DAY));
 }
 
-/// squid, set as `image_http_proxy` of all nodes, fetches their image once.
+/// All nodes have squid as `image_http_proxy`. squid fetches their image once.
 #[ignore = "no gate: make test-ironic"]
 #[test]
 fn ten_agents_through_a_cache() {

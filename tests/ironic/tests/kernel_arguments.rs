@@ -11,7 +11,8 @@ use landfall_ironic_tests::documented_arguments::Arguments;
 use landfall_ironic_tests::python;
 use landfall_tests::artifacts;
 
-/// Prints each line of its input as Ironic hands it on, or nothing if Ironic refuses it.
+/// A Python program that prints each line of its input as Ironic's parser returns it,
+/// or an empty line if the parser rejects it.
 const PARSE: &str = "
 import sys
 from ironic.common.exception import InvalidParameterValue
@@ -23,8 +24,8 @@ for line in sys.stdin:
         print()
 ";
 
-/// What ironic-image puts in front of them (`scripts/ironic-common.sh` and the templates in
-/// `ironic-config` there).
+/// The kernel arguments that ironic-image puts in front of the operator's
+/// (`scripts/ironic-common.sh` and the templates in `ironic-config` there).
 const IN_FRONT: &str = "nofb nomodeset vga=normal ipa-insecure=1 fips=1 \
     sshkey=\"ssh-ed25519 AAAAC3Nza operator of the lab\" console=ttyS0,115200n8 console=tty0 \
     systemd.journald.forward_to_console=yes selinux=0 troubleshoot=0 text BOOTIF=52:54:00:00:00:01";
@@ -59,7 +60,8 @@ fn documented_arguments_pass_ironics_parser() -> Result<()> {
     Ok(())
 }
 
-/// docs/kernel-arguments.md says what to write instead.
+/// Ironic rejects an argument such as `coreos.inst.insecure=`. docs/kernel-arguments.md
+/// says what to write instead.
 #[test]
 fn ironic_refuses_empty_values() -> Result<()> {
     let lines = [
@@ -69,7 +71,7 @@ fn ironic_refuses_empty_values() -> Result<()> {
     ];
     let parsed = by_ironic(&lines)?;
     ensure!(parsed == ["", lines[1], lines[2]], "{parsed:?}");
-    // Both mean the same to the agent.
+    // An empty value and 0 mean the same to the agent.
     let settings = lines.map(|line| shown("show-params", line));
     let [empty, flag, zero] = settings.map(Result::ok);
     ensure!(
@@ -79,7 +81,8 @@ fn ironic_refuses_empty_values() -> Result<()> {
     Ok(())
 }
 
-/// One line for each; an empty one where Ironic refuses.
+/// Passes each line through Ironic's parser. Returns one line for each, which is empty
+/// if the parser rejects the line.
 fn by_ironic(lines: &[&str]) -> Result<Vec<String>> {
     let mut python = Command::new(python())
         .args(["-c", PARSE])

@@ -1,8 +1,9 @@
 //! Runs scenarios: virtual hosts under the real Ironic.
 //!
-//! Each test has one host with its own Ironic, BMC and network. The tests that are
-//! not ignored must pass before a change is merged; `make test-ironic` runs all.
-//! Each test leaves its logs in `out/logs/<test>*.log`.
+//! Each scenario has one host with its own Ironic, BMC and network. The tests that are
+//! not ignored must pass before a change is merged; `make test-ironic` also runs the
+//! ignored ones, except `registry` and `controller`. Each test with a lab leaves its
+//! logs in `out/logs/<test>*.log`.
 
 mod endurance;
 mod kernel_arguments;

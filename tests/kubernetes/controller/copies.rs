@@ -1,4 +1,4 @@
-//! Two copies with one lease.
+//! Tests two copies of the controller that share a lease.
 
 use anyhow::Result;
 use landfall_kubernetes_tests::{Cluster, RunningCopy, wait_for};
@@ -32,7 +32,7 @@ async fn one_copy_writes_and_both_serve() -> Result<()> {
     assert_eq!(second.metric("leader").await?, 0);
     assert_eq!(second.ask("/readyz").await?.0, 200);
 
-    // A Secret of all hosts changes: the second copy follows the first one.
+    // The Secret of all hosts changes. The second copy must serve the new images, too.
     cluster
         .put_secret("net", "nmstate", &nmstate("192.0.2.51"))
         .await?;
@@ -44,14 +44,16 @@ async fn one_copy_writes_and_both_serve() -> Result<()> {
     both_serve(&[&first, &second], &urls).await?;
     assert_eq!(second.metric("status_writes_total").await?, 0);
 
-    // The writer crashes. The other copy waits for the end of the lease.
+    // The writer crashes. The other copy waits until the lease expires, and then
+    // writes.
     first.crash().await;
     cluster.create("late", None).await?;
     cluster.accepted("late").await?;
     assert_eq!(second.metric("status_writes_total").await?, 1);
     both_serve(&[&second], &urls).await?;
 
-    // It ends in order and gives the lease back: the next one writes at once.
+    // The second copy stops cleanly and releases the lease, so that the third copy can
+    // write at once.
     let third = RunningCopy::start_candidate(client().await?, "pod-c")?;
     third.ready().await?;
     second.stop().await?;

@@ -1,4 +1,4 @@
-//! The end of a resource, and its transfer to another controller.
+//! Tests the deletion of a resource, and its transfer to another controller.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn a_resource_of_assisted_service() -> Result<()> {
     let label = json!({"metadata": {"labels": {"infraenvs.agent-install.openshift.io": "a"}}});
     cluster.create("host", None).await?;
     cluster.accepted("host").await?;
-    // It gets the label when it has an image already.
+    // The resource gets the label when it has an image already.
     cluster.change("host", label).await?;
     wait_for("our finalizer to go", || async {
         let resource = cluster.resources().get("host").await?;
@@ -81,7 +81,7 @@ async fn a_resource_of_assisted_service() -> Result<()> {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let after = cluster.resources().get("host").await?;
     assert_eq!(before.resource_version(), after.resource_version());
-    // And nothing of ours keeps it.
+    // No finalizer of ours delays the deletion.
     cluster.delete("host").await?;
     copy.stop().await
 }

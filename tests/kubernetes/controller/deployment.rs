@@ -43,7 +43,7 @@ exec setpriv --reuid="$user" --regid="$user" --clear-groups --no-new-privs \
   /var/run/landfall-image "$@"
 "#;
 
-/// The pod's template in the Deployment.
+/// The `spec` of the pod template in the Deployment.
 struct Template(Value);
 
 impl Template {
@@ -58,7 +58,8 @@ impl Template {
         &self.0["containers"][0]
     }
 
-    /// The variables, with the fields of the pod that they refer to.
+    /// The container's environment variables. A reference to a field of the pod is
+    /// replaced by the field's value.
     fn variables(&self) -> Result<Vec<(String, String)>> {
         let mut variables = Vec::new();
         for entry in self.container()["env"].as_array().into_iter().flatten() {
@@ -106,7 +107,7 @@ impl Template {
             .try_into()?)
     }
 
-    /// The URL that the kubelet asks for a probe.
+    /// The URL that the kubelet requests for this probe.
     fn probe(&self, name: &str) -> Result<String> {
         let request = &self.container()[name]["httpGet"];
         let text = |key: &str| {
@@ -119,10 +120,10 @@ impl Template {
     }
 }
 
-/// The running program. It ends with the value.
+/// The running program. It is killed when this value is dropped.
 struct Pod {
     child: Child,
-    /// Has the log, and what [`IN_POD`] copies.
+    /// Contains the log, and the files that [`IN_POD`] copies.
     directory: TempDir,
 }
 
@@ -155,7 +156,8 @@ impl Pod {
             .arg(built_program()?)
             .arg(user.to_string())
             .args(template.arguments()?)
-            // Neither KUBECONFIG nor anything else of this machine.
+            // The program gets neither KUBECONFIG nor any other variable of this
+            // machine.
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .envs(template.variables()?)
@@ -174,7 +176,7 @@ impl Pod {
     }
 }
 
-/// A token as the kubelet requests it.
+/// Requests a token for the service account, as the kubelet does.
 async fn token(cluster: &Cluster, account: &str) -> Result<String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(cluster.admin.clone(), NAMESPACE);
     let request = TokenRequest {

@@ -1,4 +1,4 @@
-//! What the watches do not report, or report late.
+//! Tests events that the watches do not report, or report late.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,8 @@ async fn a_resource_that_disappears_before_its_first_run() -> Result<()> {
     };
     let copy = RunningCopy::start_with(gate.client(&cluster.server).await?, settings)?;
     gate.until_held(1).await?;
-    // The first one has the finalizer, and waits for its Secret.
+    // With a concurrency of 1, only one resource has its finalizer. Its run waits for
+    // the Secret. The test deletes the other two resources.
     let mut deleted = 0;
     for name in ["a", "b", "c"] {
         let resources = cluster.resources();
@@ -62,10 +63,11 @@ async fn a_secret_deleted_while_the_watch_is_interrupted() -> Result<()> {
     cluster.server.begin().await?;
     let secrets = cluster.secrets();
     secrets.delete("net", &DeleteParams::default()).await?;
-    // Its watch cache begins after the deletion, so an older version is "too old".
+    // The watch cache of the restarted API server begins after the deletion, so the API
+    // server rejects the resource version of the interrupted watch as too old.
     cluster.server.end();
     cluster.server.begin().await?;
-    // The watch of the resources has continued, and its runs have ended.
+    // An accepted resource proves that the watch of the resources has continued.
     cluster.create("other", None).await?;
     cluster.accepted("other").await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -74,7 +76,8 @@ async fn a_secret_deleted_while_the_watch_is_interrupted() -> Result<()> {
     copy.stop().await
 }
 
-/// The same label is on the Secrets of all BMCs.
+/// The controller watches the Secrets with a label that the Secrets with BMC passwords
+/// have, too. So it must request the metadata only.
 #[tokio::test]
 async fn the_watch_of_secrets_reads_no_content() -> Result<()> {
     let cluster = Cluster::start().await?;

@@ -1,4 +1,4 @@
-//! Resources and Secrets that were made to do harm.
+//! Tests resources and Secrets that could harm the controller or other programs.
 
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -8,7 +8,8 @@ use kube::core::GroupVersionKind;
 use landfall_kubernetes_tests::{Cluster, NAMESPACE, RunningCopy};
 use serde_json::{Value, json};
 
-/// Each row: the Secret's key and text, and how the message of the error begins.
+/// Each row has the name of a Secret and of its resource, the Secret's key and text,
+/// and the start of the expected error message.
 #[tokio::test]
 async fn secrets() -> Result<()> {
     let cluster = Cluster::start().await?;
@@ -69,7 +70,7 @@ async fn secrets() -> Result<()> {
         assert!(conditions.error.len() < 8192, "{name}");
         assert!(!conditions.error.contains("hunter2"), "{name}");
     }
-    // The controller has survived, and a corrected Secret is taken.
+    // The controller still runs, and accepts a corrected Secret.
     cluster
         .put_secret("bomb", "nmstate", &crate::nmstate("192.0.2.50"))
         .await?;
@@ -77,8 +78,9 @@ async fn secrets() -> Result<()> {
     copy.stop().await
 }
 
-/// By mistake the resource names another program's Secret. With an owner reference,
-/// Kubernetes would delete this Secret together with the resource.
+/// By mistake the resource names another program's Secret. The controller must not
+/// claim that Secret: with an owner reference, Kubernetes would delete it together with
+/// the resource.
 #[tokio::test]
 async fn a_secret_of_another_program() -> Result<()> {
     let cluster = Cluster::start().await?;
@@ -91,8 +93,8 @@ async fn a_secret_of_another_program() -> Result<()> {
     let secret = cluster.secrets().get("pull").await?;
     assert_eq!(secret.metadata.labels, None);
     assert_eq!(secret.metadata.owner_references, None);
-    // Now the Secret gets a network. Nothing reports that to the controller, so it
-    // looks again.
+    // Now the Secret gets a network. It has no label, so no watch reports the change.
+    // The controller has to read the Secret again by itself.
     cluster
         .put_secret("pull", "nmstate", &crate::nmstate("192.0.2.50"))
         .await?;
@@ -102,7 +104,8 @@ async fn a_secret_of_another_program() -> Result<()> {
     copy.stop().await
 }
 
-/// Other programs of the namespace have leases, too.
+/// Other programs in the namespace have leases, too. The controller's role must not
+/// permit access to them.
 #[tokio::test]
 async fn the_role_reaches_no_other_lease() -> Result<()> {
     let cluster = Cluster::start().await?;
@@ -160,8 +163,8 @@ async fn names() -> Result<()> {
     copy.stop().await
 }
 
-/// A status that an older version or another program has written, with a definition
-/// that permits it.
+/// A status of unexpected types, as an older version or another program could write it
+/// if the CustomResourceDefinition permits it.
 #[tokio::test]
 async fn a_status_of_unexpected_types() -> Result<()> {
     let cluster = Cluster::start().await?;
@@ -191,7 +194,7 @@ async fn a_status_of_unexpected_types() -> Result<()> {
     copy.stop().await
 }
 
-/// Lets the definition accept any content.
+/// Makes the CustomResourceDefinition accept any content.
 async fn loosen(cluster: &Cluster) -> Result<()> {
     let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let api: Api<DynamicObject> =
@@ -213,7 +216,7 @@ async fn loosen(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Without the right to read Secrets, hosts without one are served all the same.
+/// Without the right to read Secrets, the controller still serves hosts that have none.
 #[tokio::test]
 async fn a_role_without_secrets() -> Result<()> {
     let cluster = Cluster::start().await?;

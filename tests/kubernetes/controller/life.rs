@@ -1,4 +1,4 @@
-//! One resource, from its creation on.
+//! Tests the life of one resource, from its creation on.
 
 use anyhow::Result;
 use kube::ResourceExt as _;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{network, nmstate};
 
-/// baremetal-operator creates the resource with the Secret at hand.
+/// The Secret already exists when baremetal-operator creates the resource.
 #[tokio::test]
 async fn an_iso_with_the_network_of_its_secret() -> Result<()> {
     let cluster = Cluster::start().await?;
@@ -39,7 +39,8 @@ async fn an_iso_with_the_network_of_its_secret() -> Result<()> {
     assert_eq!(Some(&owner.uid), resource.metadata.uid.as_ref());
     assert_eq!((owner.controller, owner.block_owner_deletion), (None, None));
 
-    // Another BMC, which boots over the network.
+    // The host gets another BMC, which accepts only an initrd, for a boot over the
+    // network.
     cluster
         .change("host", json!({"spec": {"acceptFormats": ["initrd"]}}))
         .await?;
@@ -104,7 +105,8 @@ async fn a_url_never_outlives_its_image() -> Result<()> {
         ]
     );
 
-    // A change that concerns no host's network keeps the URL, and needs one write.
+    // A change of the Secret that leaves the network as it is keeps the URL, and needs
+    // one write.
     let writes = copy.metric("status_writes_total").await?;
     cluster
         .put_secret("net", "nmstate", &nmstate("192.0.2.51"))
@@ -125,7 +127,7 @@ async fn a_url_never_outlives_its_image() -> Result<()> {
     );
     assert_eq!(copy.metric("status_writes_total").await?, writes + 1);
 
-    // Nothing happens without a reason.
+    // Without a change the controller writes nothing, and has at most two more runs.
     let runs = copy.metric("runs_total").await?;
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     let later = copy.metric("runs_total").await?;
@@ -134,7 +136,8 @@ async fn a_url_never_outlives_its_image() -> Result<()> {
     copy.stop().await
 }
 
-/// The Secret comes later, without a label, so that nobody sees it arrive.
+/// The Secret is created after the resource, without a label, so that no watch reports
+/// it.
 #[tokio::test]
 async fn a_secret_that_comes_later() -> Result<()> {
     let cluster = Cluster::start().await?;
@@ -156,7 +159,8 @@ async fn a_secret_that_comes_later() -> Result<()> {
     let network = Document::NetworkData(text);
     assert!(copy.images.are_of(&status, "host", &network).await?);
 
-    // And it goes again: now it has the label, so the controller sees that at once.
+    // The Secret is deleted again. Now it has the label, so the controller is notified
+    // at once.
     cluster
         .secrets()
         .delete("net", &DeleteParams::default())

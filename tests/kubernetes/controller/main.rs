@@ -1,7 +1,8 @@
-//! The controller with a real kube-apiserver and etcd (`make test-controller`).
+//! Tests the controller with a real kube-apiserver and etcd (`make test-controller`).
 //!
-//! Each test has an API server of its own, and uses the roles of the manifests. The test of
-//! the Deployment needs root, because it mounts the files of a pod.
+//! Each test has an API server of its own with the roles of the manifests, except the
+//! tests of the manifests themselves. The test of the Deployment needs root, because it
+//! mounts the files of a pod.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

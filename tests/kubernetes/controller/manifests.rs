@@ -5,7 +5,8 @@ use std::process::Command;
 
 use landfall_kubernetes_tests::manifests;
 
-/// The tests read the list in the kustomization.
+/// kubectl applies only the manifests that the kustomization lists, so the list must be
+/// complete.
 #[test]
 fn every_manifest_is_in_the_base() {
     let base = manifests().join("base");
@@ -19,7 +20,8 @@ fn every_manifest_is_in_the_base() {
     }
 }
 
-/// What an operator changes in `site`: namespace, image, address, and which hosts.
+/// Changes what an operator changes in `site`: the namespace, the image, the address,
+/// and whether the controller serves the hosts of one namespace or of all.
 #[test]
 fn a_site_sets_its_values_in_one_file() {
     let work = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A fleet.
+//! Tests the controller with a fleet of hosts.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ async fn ten_thousand_resources() -> Result<()> {
     check(&cluster, &copy).await?;
     copy.stop().await?;
 
-    // After a restart the same URLs are served, and nothing is written.
+    // After a restart the controller serves the same URLs, and writes no status.
     let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     let begin = Instant::now();
     fleet::wait_until_ready(&copy).await?;
@@ -47,7 +47,7 @@ fn address(number: usize) -> String {
     format!("192.0.{}.{}", number / 250, number % 250 + 1)
 }
 
-/// Whether every resource is ready and every host gets its own image.
+/// Fails unless every resource is ready and every host gets its own image.
 async fn check(cluster: &Cluster, copy: &RunningCopy) -> Result<()> {
     let list = cluster.resources().list(&ListParams::default()).await?;
     assert_eq!(list.items.len(), HOSTS);

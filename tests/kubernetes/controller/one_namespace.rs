@@ -1,4 +1,5 @@
-//! The kustomization that a site applies, for the hosts of the controller's own namespace.
+//! Tests the kustomization that a site applies, for the hosts of the controller's own
+//! namespace.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Secret;

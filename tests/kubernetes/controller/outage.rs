@@ -1,4 +1,4 @@
-//! The API server is away for a while.
+//! Tests the controller while the API server is not running.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use landfall_kubernetes_tests::{Cluster, RunningCopy, wait_for};
 
 use crate::{network, nmstate};
 
-/// A minute, unless the environment says less.
+/// How long the API server is stopped: the seconds in `LANDFALL_OUTAGE_SECONDS`, or a
+/// minute.
 fn outage() -> Duration {
     let seconds = std::env::var("LANDFALL_OUTAGE_SECONDS").ok();
     Duration::from_secs(seconds.and_then(|text| text.parse().ok()).unwrap_or(60))
@@ -24,11 +25,12 @@ async fn the_api_server_is_unavailable_for_a_minute() -> Result<()> {
     let status = cluster.accepted("host").await?;
     let url = status["imageUrl"].as_str().unwrap_or_default();
 
-    // One resource comes too late to be finished.
+    // This resource is created so late that the controller may not have written its
+    // status yet.
     cluster.create("late", Some("net")).await?;
     cluster.server.end();
     tokio::time::sleep(outage()).await;
-    // The image stays, and so does the copy that serves it.
+    // The copy must still serve the image.
     assert!(copy.images.has(url).await?);
     assert_eq!(copy.ask("/healthz").await?.0, 200);
     assert_eq!(copy.ask("/readyz").await?.0, 200);

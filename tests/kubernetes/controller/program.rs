@@ -1,4 +1,4 @@
-//! The program from its start to its end, for the hosts of all namespaces.
+//! Tests the program from its start to its end, for the hosts of all namespaces.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,11 +15,12 @@ use tempfile::TempDir;
 
 const HOSTS: &str = "metal3";
 
-/// A running program. It ends with the value.
+/// A running program. It is killed when this value is dropped.
 struct Program {
     child: Child,
     directory: TempDir,
-    /// Of the images, without and with TLS, of the probes and of the status.
+    /// The ports of: the images over HTTP, the images over HTTPS, the probes, the
+    /// status pages.
     ports: [u16; 4],
 }
 
@@ -117,7 +118,8 @@ pub(crate) fn built_program() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A certificate with this name, and its key.
+/// Creates a self-signed certificate with this name and its key, as tls.crt and tls.key
+/// in `at`.
 fn certificate(at: &Path, name: &str) -> Result<()> {
     let output = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt"])
@@ -132,7 +134,8 @@ fn certificate(at: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The status code, 0 without an answer, and the body.
+/// Requests the URL with curl. Returns the status code, which is 0 if there is no
+/// answer, and the body.
 pub(crate) fn get(url: &str) -> Result<(u16, Vec<u8>)> {
     let output = Command::new("curl")
         .args(["-s", "-o", "-", "-w", "\n%{http_code}", url])
@@ -175,7 +178,8 @@ async fn the_program_from_start_to_end() -> Result<()> {
     let [plain, _, health, status] = program.ports;
     let probe = |path: &str| format!("http://127.0.0.1:{health}{path}");
     assert_eq!(get(&probe("/readyz"))?.0, 200);
-    // The BMCs' port shows neither the other hosts nor a way to a host without its id.
+    // The port for the BMCs shows neither the other hosts nor an image whose URL lacks
+    // the ID.
     let (_, name) = url.rsplit_once('/').unwrap();
     for path in ["", "status.json", "metrics", name] {
         let url = format!("http://127.0.0.1:{plain}/{path}");
@@ -197,7 +201,7 @@ async fn the_program_from_start_to_end() -> Result<()> {
     .with_context(|| program.log())?;
     assert_eq!(program.child.try_wait()?, None, "{}", program.log());
 
-    // A dead API server does not keep the program.
+    // The program must end even if the API server does not run.
     cluster.server.end();
     let begin = Instant::now();
     program.signal("TERM")?;
@@ -214,7 +218,7 @@ async fn the_program_from_start_to_end() -> Result<()> {
     };
     assert!(status.success(), "{status}\n{}", program.log());
     println!("the program ended after {:.1?}", begin.elapsed());
-    // One program has one form of log.
+    // Each line of the log has one of the forms of the program's own logger.
     for line in program.log().lines() {
         let forms = ["[", "warning: ", "error: "];
         assert!(forms.iter().any(|form| line.starts_with(form)), "{line}");

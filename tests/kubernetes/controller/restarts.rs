@@ -1,11 +1,14 @@
-//! The controller crashes at each of its writes, before and after it takes effect.
+//! Tests a crash of the controller at each of its writes, before or after the write
+//! takes effect. Also tests a restart.
 
 use anyhow::{Result, ensure};
 use landfall_kubernetes_tests::{Cluster, Crash, RunningCopy, When, wait_for};
 
 use crate::{network, nmstate};
 
-/// Finalizer, claim, status; unready, status; no finalizer.
+/// The number of writes in [`life`]: finalizer, claim of the Secret and status after
+/// the creation; "not ready" and status after the change of the Secret; removal of the
+/// finalizer.
 const WRITES: usize = 6;
 
 #[tokio::test]
@@ -17,7 +20,8 @@ async fn a_crash_at_each_write() -> Result<()> {
             crash_once(&cluster, &name, at, when).await?;
         }
     }
-    // Without a crash there are as many writes as expected: no step is left out.
+    // Without a crash there are exactly [`WRITES`] writes, so the loop above has tested
+    // them all.
     let crash = Crash::at(usize::MAX, When::Before);
     let copy = RunningCopy::start(crash.client(&cluster.server).await?)?;
     life(&cluster, "host", &copy, || false).await?;
@@ -36,7 +40,8 @@ async fn crash_once(cluster: &Cluster, name: &str, at: usize, when: When) -> Res
     );
     copy.crash().await;
     let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
-    // After a crash between write and answer, the deletion may have begun.
+    // If the crash was at the last write, the deletion of the resource has already
+    // begun.
     let resource = cluster.resources().get_opt(name).await?;
     let stays = resource.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
     if stays {
@@ -64,7 +69,8 @@ async fn crash_once(cluster: &Cluster, name: &str, at: usize, when: When) -> Res
     copy.stop().await
 }
 
-/// Creation, another Secret, deletion. Ends early when the controller has crashed.
+/// Creates a resource, changes its Secret, and deletes the resource. Ends early when
+/// the controller has crashed.
 async fn life(
     cluster: &Cluster,
     name: &str,
@@ -108,7 +114,8 @@ async fn life(
     .await
 }
 
-/// The URL in a resource stays the same, so a BMC can go on reading.
+/// The URL in a resource stays the same after a restart, so a BMC can continue to read
+/// the image.
 #[tokio::test]
 async fn a_restart_keeps_the_urls() -> Result<()> {
     let cluster = Cluster::start().await?;

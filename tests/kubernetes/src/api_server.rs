@@ -11,10 +11,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tempfile::TempDir;
 
-/// The service account of the manifests.
+/// The user name of the manifests' service account.
 pub const CONTROLLER_USER: &str =
     "system:serviceaccount:baremetal-operator-system:landfall-controller";
-/// Longest wait for a start. A busy machine needs a minute.
+/// The time limit for a start. A busy machine needs a minute.
 const START: Duration = Duration::from_secs(240);
 
 /// etcd and kube-apiserver on free ports of the loopback address. They end when this
@@ -48,14 +48,15 @@ pub fn program(name: &str) -> Result<PathBuf> {
 }
 
 impl ApiServer {
-    /// An API server without any objects.
+    /// Starts etcd and an API server without any objects.
     ///
     /// # Errors
     /// If the programs have not been built or do not start.
     pub async fn start() -> Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let program_of_server = program("kube-apiserver")?;
-        // On the disk, not in memory: etcd's writes are part of the truth.
+        // On the disk, not in memory: the time of etcd's writes is a part of what the
+        // benchmark measures.
         let directory = TempDir::with_prefix_in("run-", root())?;
         let at = directory.path();
         let [etcd_port, peer_port, port] = free_ports()?;
@@ -106,7 +107,7 @@ impl ApiServer {
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={}", self.port),
             // Without this option, kube-apiserver uses the address of the default
-            // route, and the lab has none. Nobody uses the address.
+            // route, and the lab has none. No client uses the address.
             "--advertise-address=192.0.2.1".to_owned(),
             "--endpoint-reconciler-type=none".to_owned(),
             "--cert-dir=certificates".to_owned(),
@@ -170,14 +171,14 @@ impl ApiServer {
     /// The file with the certificate of kube-apiserver and of its authority, in PEM.
     ///
     /// # Errors
-    /// If the server has not begun to make it.
+    /// If kube-apiserver has not created it yet.
     pub fn certificate(&self) -> Result<PathBuf> {
         let certificate = self.directory.path().join("certificates/apiserver.crt");
         ensure!(certificate.exists(), "no certificate yet");
         Ok(certificate)
     }
 
-    /// The configuration file of a user: `admin`, `controller` or `nobody`.
+    /// The content of the kubeconfig file of a user: `admin`, `controller` or `nobody`.
     ///
     /// # Errors
     /// As [`ApiServer::certificate`].
@@ -250,7 +251,7 @@ fn spawn(program: &Path, at: &Path, arguments: &[String]) -> Result<Child> {
         .with_context(|| format!("cannot run {program_path}"))
 }
 
-/// Ports that nobody uses now.
+/// Ports of 127.0.0.1 that are free now.
 fn free_ports() -> Result<[u16; 3]> {
     let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0"));
     let mut ports = [0; 3];

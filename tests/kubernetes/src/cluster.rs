@@ -1,4 +1,5 @@
-//! The objects of a test: the manifests, resources and Secrets.
+//! Creates, changes and reads the objects of a test: the manifests, resources and
+//! Secrets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,10 +22,10 @@ use crate::api_server::{ApiServer, program};
 
 /// The namespace of the manifests.
 pub const NAMESPACE: &str = "baremetal-operator-system";
-/// Longest wait for the controller, on a busy machine.
+/// The time limit for the controller, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// An API server with metal3's definition and the controller's manifests.
+/// An API server with metal3's CustomResourceDefinition and the controller's manifests.
 pub struct Cluster {
     pub server: ApiServer,
     pub admin: Client,
@@ -42,7 +43,7 @@ impl Cluster {
     /// manifests for the hosts of all namespaces.
     ///
     /// # Errors
-    /// If that is not possible.
+    /// If a program is missing or does not start, or the API server rejects an object.
     pub async fn start() -> Result<Self> {
         let mut objects = Vec::new();
         let list = documents("base/kustomization.yaml")?;
@@ -56,11 +57,11 @@ impl Cluster {
     /// Starts an API server and applies a kustomization as `kubectl apply -k` does.
     ///
     /// # Errors
-    /// If that is not possible.
+    /// If a program is missing or does not start, or the API server rejects an object.
     pub async fn start_kustomization(name: &str) -> Result<Self> {
         let mut objects = rendered(name)?;
         for object in &mut objects {
-            // Where kubectl would create it.
+            // kubectl creates an object without a namespace in `default`.
             if object["metadata"]["namespace"].is_null() {
                 object["metadata"]["namespace"] = json!("default");
             }
@@ -126,7 +127,8 @@ impl Cluster {
         Api::namespaced(self.admin.clone(), NAMESPACE)
     }
 
-    /// Creates a resource as baremetal-operator does for a host whose BMC takes ISOs.
+    /// Creates a resource as baremetal-operator does for a host whose BMC accepts an
+    /// ISO or an initrd. `secret` is the name of the Secret with the host's network.
     ///
     /// # Errors
     /// If the API server refuses it.
@@ -195,7 +197,7 @@ impl Cluster {
     /// Deletes a resource and waits until it is gone.
     ///
     /// # Errors
-    /// If it stays.
+    /// If the resource still exists after a minute.
     pub async fn delete(&self, name: &str) -> Result<()> {
         self.resources()
             .delete(name, &DeleteParams::default())
@@ -211,7 +213,7 @@ impl Cluster {
     /// the image, and returns its status.
     ///
     /// # Errors
-    /// If it does not get there.
+    /// If the resource does not reach that state within a minute.
     pub async fn accepted(&self, name: &str) -> Result<Value> {
         let what = format!("the image of {name}");
         let accepted = wait_for(&what, || async {
@@ -230,8 +232,8 @@ impl Cluster {
         }
     }
 
-    /// The rules of baremetal-operator (baremetalhost_controller.go,
-    /// preprovisioningImageAvailable).
+    /// Whether baremetal-operator accepts the image. The rules are those of
+    /// `preprovisioningImageAvailable` in its baremetalhost_controller.go.
     async fn is_accepted(&self, resource: &PreprovisioningImage) -> Result<bool> {
         let (spec, status) = (&resource.spec, &resource.status);
         let formats = spec["acceptFormats"]
@@ -268,7 +270,7 @@ impl Cluster {
     /// conditions.
     ///
     /// # Errors
-    /// If it does not get it.
+    /// If the condition does not get this reason within a minute.
     pub async fn error(&self, name: &str, reason: &str) -> Result<Conditions> {
         wait_for(&format!("{reason} of {name}"), || async {
             let resource = self.resources().get(name).await?;
@@ -332,10 +334,10 @@ fn documents(name: &str) -> Result<Vec<Value>> {
     Ok(yaml_documents(&text)?)
 }
 
-/// Asks again and again until there is an answer.
+/// Calls `question` every 50 ms until it returns a value.
 ///
 /// # Errors
-/// If the question fails, or there is no answer within a minute.
+/// If `question` fails, or returns no value within a minute.
 pub async fn wait_for<T, F: Future<Output = Result<Option<T>>>>(
     what: &str,
     question: impl Fn() -> F,

@@ -14,12 +14,12 @@ use tokio::sync::watch;
 use crate::api_server::ApiServer;
 use crate::intercept::{self, Intercept};
 
-/// At which point of the write the program ends.
+/// When the client crashes, relative to the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// The API server has not seen the request.
     Before,
-    /// The API server has carried it out, but nobody has read the answer.
+    /// The API server has executed the request, but the client never gets the answer.
     After,
 }
 
@@ -33,7 +33,8 @@ pub struct Crash {
 }
 
 impl Crash {
-    /// At the write number `at`, from 1.
+    /// A crash at the write number `at`, counted from 1. Every request other than GET
+    /// is a write.
     #[must_use]
     pub fn at(at: usize, when: When) -> Self {
         Self {
@@ -44,7 +45,7 @@ impl Crash {
         }
     }
 
-    /// A client of the controller's user that crashes so.
+    /// A client with the controller's user that crashes at this write.
     ///
     /// # Errors
     /// If there is no API server.

@@ -9,9 +9,9 @@ use kube::api::DeleteParams;
 use crate::cluster::Cluster;
 use crate::running_copy::RunningCopy;
 
-/// Requests of the test at the same time.
+/// The maximum number of concurrent requests of the test.
 const AT_ONCE: usize = 32;
-/// Without any progress.
+/// The time limit for a pause in which the controller starts no further run.
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
 /// The name of a host.
@@ -35,7 +35,7 @@ pub async fn create(cluster: &Cluster, count: usize, every: usize) -> Result<()>
     all(count, one).await
 }
 
-/// Creates Secrets with NMState.
+/// Creates Secrets with NMState. `text` returns the NMState for a number from 0.
 ///
 /// # Errors
 /// If the API server refuses one.
@@ -76,7 +76,7 @@ async fn all<F: Future<Output = Result<()>>>(count: usize, one: impl Fn(usize) -
     requests.try_for_each(|()| std::future::ready(Ok(()))).await
 }
 
-/// Waits until the controller has written so many statuses.
+/// Waits until the controller has written `count` statuses.
 ///
 /// # Errors
 /// If it makes no progress.
@@ -84,7 +84,7 @@ pub async fn wait_for_writes(copy: &RunningCopy, count: usize) -> Result<()> {
     until(copy, "status_writes_total", |writes| writes >= count as u64).await
 }
 
-/// Waits for the readiness probe.
+/// Waits until the controller reports that it is ready.
 ///
 /// # Errors
 /// If the controller makes no progress.

@@ -12,7 +12,8 @@ use tokio::sync::watch;
 use crate::api_server::ApiServer;
 use crate::intercept::{self, Intercept};
 
-/// Between a client and the API server.
+/// Stands between a client and the API server. Records requests, and holds some of them
+/// back.
 #[derive(Clone)]
 pub struct Gate {
     /// Requests whose path and query contain this text wait.
@@ -32,7 +33,7 @@ pub struct Seen {
 }
 
 impl Gate {
-    /// Holds nothing back.
+    /// A gate that holds no request back.
     #[must_use]
     pub fn open() -> Self {
         Self {
@@ -60,7 +61,7 @@ impl Gate {
         self.held.send_replace(None);
     }
 
-    /// Waits until so many requests have had to wait.
+    /// Waits until `count` requests have had to wait.
     ///
     /// # Errors
     /// Never: the gate is there as long as its client.
@@ -109,7 +110,8 @@ impl Intercept for Gate {
             if is_held(&held.borrow_and_update()) {
                 gate.waits.send_modify(|count| *count += 1);
             }
-            // An error means that the gate has gone, which this copy of it prevents.
+            // The wait fails only if the gate has been dropped, and `gate` is a clone
+            // of it.
             let _ = held.wait_for(|part| !is_held(part)).await;
             answer.await
         })

@@ -19,7 +19,7 @@ use landfall_image_service::{
 use landfall_network_plan::Document;
 use serde_json::Value;
 
-/// The URL of all copies, as that of a load balancer is.
+/// The public URL, which is the same for all copies, like the URL of a load balancer.
 const PUBLIC_URL: &str = "http://192.0.2.1:8084";
 /// In bytes: the largest answer that a test reads.
 const MOST: usize = 64 << 20;
@@ -75,8 +75,8 @@ impl ServedImages {
         self.store.len()
     }
 
-    /// What a client of this URL gets from this copy. `None`: the copy does not serve
-    /// it.
+    /// The content that a client of this URL gets from this copy. `None` if the copy
+    /// does not serve the URL.
     ///
     /// # Errors
     /// If the URL is not one of the service, or the listener does not answer.
@@ -96,7 +96,8 @@ impl ServedImages {
     /// base with the network of the host, and its kernel.
     ///
     /// # Errors
-    /// If the listener does not answer, or there is no such image.
+    /// If the listener does not answer, a URL is not one of the service, or the expected
+    /// image cannot be made.
     pub async fn are_of(&self, status: &Value, name: &str, network: &Document) -> Result<bool> {
         let url = |key: &str| status[key].as_str();
         let Some(image) = url("imageUrl") else {
@@ -135,7 +136,8 @@ impl ServedImages {
     }
 }
 
-/// What the base has not: the file with the network. None for a host without one.
+/// What the image of a host has in addition to the base: the file with the network.
+/// Nothing for a host without a network.
 fn version(name: &str, network: &Document) -> HostVersion {
     match network {
         Document::None => HostVersion::default(),

@@ -22,7 +22,7 @@ pub struct RunningCopy {
 }
 
 impl RunningCopy {
-    /// With the settings of the tests: retries within a second.
+    /// The settings of the tests: no lease, and retries after at most a second.
     #[must_use]
     pub fn settings() -> Settings {
         Settings {
@@ -37,7 +37,7 @@ impl RunningCopy {
         }
     }
 
-    /// The only copy.
+    /// Starts the only copy, without a lease.
     ///
     /// # Errors
     /// As for [`RunningCopy::start_with`].
@@ -45,7 +45,8 @@ impl RunningCopy {
         Self::start_with(client, Self::settings())
     }
 
-    /// One of several copies, with a lease that expires after two seconds.
+    /// Starts one of several copies, with a lease that expires after two seconds.
+    /// `identity` is the name of the copy in the lease.
     ///
     /// # Errors
     /// As for [`RunningCopy::start_with`].
@@ -63,12 +64,13 @@ impl RunningCopy {
         Self::start_with(client, settings)
     }
 
-    /// A copy with these settings.
+    /// Starts a copy with these settings.
     ///
     /// # Errors
     /// If the image service cannot listen.
     pub fn start_with(client: Client, settings: Settings) -> Result<Self> {
-        // Shown if the test fails. An error means that another copy has done this.
+        // libtest shows the log if the test fails. An error means that another copy has
+        // already installed the subscriber.
         let log = tracing_subscriber::fmt()
             .with_test_writer()
             .with_ansi(false);
@@ -137,7 +139,7 @@ impl RunningCopy {
             .parse()?)
     }
 
-    /// A request to the health service.
+    /// Sends a GET request to the health service. Returns the status code and the body.
     ///
     /// # Errors
     /// If the answer is not text.

@@ -22,8 +22,9 @@ struct Form {
 
 #[derive(Debug)]
 pub enum Comparison {
-    /// Both sides mean the same. Holds the rules ([`RULES`](crate::departures::RULES))
-    /// that removed arguments before the comparison.
+    /// Both sides mean the same. Holds the reason for each argument that was removed
+    /// before the comparison: that of a rule in [`RULES`](crate::departures::RULES), or
+    /// [`LOST`].
     Equal(Vec<&'static str>),
     /// The generator crashes, or drops a profile because arguments contradict each
     /// other. Landfall drops only the field that does not fit.

@@ -40,7 +40,8 @@ pub struct Rule {
     applies: fn(key: &str, value: &str, argument: &str, line: &[String]) -> bool,
 }
 
-/// All intended differences that can be recognised from a single argument.
+/// All intended differences that can be recognised from one argument, some of them only
+/// with the other arguments of its line.
 pub const RULES: &[Rule] = &[
     Rule {
         reason: "a controller cannot be its own port; what is neither a name nor a MAC address \

@@ -90,7 +90,8 @@ fn finish(file: Option<Keyfile>, generated: &mut Generated) {
     }
     let carrier = file.get("device-15-carrier-timeout", "carrier-wait-timeout");
     let milliseconds: Option<u64> = carrier.and_then(|text| text.parse().ok());
-    // The generator also writes its default of 10 s, but with this condition.
+    // The generator also writes its default of 10 s. A file with this section has the
+    // default, not the value of an argument.
     if file.get(".config", "enable").is_none() {
         generated.carrier_timeout = milliseconds.map(|ms| ms / 1000);
     }

@@ -80,7 +80,8 @@ fn spelled(value: impl ValueEnum) -> String {
     value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Returns the name and size in bytes of each boot artifact.
+/// Installs the host and boots the installed system. Returns the name and size in bytes
+/// of each boot artifact.
 async fn install(lab: &Lab, plan: &Plan) -> Result<Vec<(&'static str, u64)>> {
     ensure!(
         artifacts::arch().has_bios() || plan.firmware == Firmware::Uefi,

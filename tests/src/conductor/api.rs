@@ -19,8 +19,9 @@ use super::{PORT, Shared};
 use crate::lab::HOST_V4;
 use version::{MAXIMUM, MINIMUM};
 
-/// In bytes: the size limit of a body. Inspection data contain logs, so the limit is
-/// high. Ironic itself sets no limit.
+/// In bytes: the size limit of a body. The limit is high because inspection data
+/// contain logs. The limit of Ironic for inspection data is lower by default
+/// (`[api]max_json_body_size_inspection`, 16 MiB).
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {

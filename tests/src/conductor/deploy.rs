@@ -73,7 +73,8 @@ async fn poll(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Returns true when the last command has been sent.
+/// Sends the next command, if it is time for one. Returns true when the last command
+/// has been sent.
 async fn at_heartbeat(shared: &Shared, progress: &mut Progress) -> Result<bool> {
     let agent = client(shared)?;
     if progress.hardware_versions.is_none() {
@@ -129,8 +130,8 @@ fn expected_failures(shared: &Shared) -> usize {
     }
 }
 
-/// Sends `get_deploy_steps` (or `get_clean_steps`). The agent must offer the
-/// script's step.
+/// Sends `get_deploy_steps` (or `get_clean_steps`), and checks that the agent offers
+/// the script's step. Returns `hardware_manager_version`.
 async fn read_steps(shared: &Shared, agent: &AgentClient) -> Result<Value> {
     let operation = shared.script.method.operation();
     let name = format!("{operation}.get_{operation}_steps");
@@ -260,8 +261,9 @@ async fn install_bootloader(shared: &Shared, agent: &AgentClient, uuids: &Value)
     bail!("{NAME}: no end after {POLL_LIMIT} polls")
 }
 
-/// Collects the agent's logs, as with `[agent]deploy_logs_collect = on_failure`. An
-/// agent without this command is no error.
+/// Collects the agent's logs after a failure, as with Ironic's default for
+/// `[agent]deploy_logs_collect`. If the agent does not have this command, the
+/// deployment goes on without logs.
 async fn collect_logs(shared: &Shared) {
     let Ok(agent) = client(shared) else { return };
     shared.note("command log.collect_system_logs");

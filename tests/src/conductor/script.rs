@@ -82,7 +82,7 @@ impl Method {
         }
     }
 
-    /// The interface of the driver that has the step.
+    /// The interface of Ironic's driver that has the step: `raid` or `deploy`.
     pub(super) fn step_interface(&self) -> &'static str {
         match self.step_name() {
             "create_configuration" | "delete_configuration" => "raid",
@@ -90,7 +90,7 @@ impl Method {
         }
     }
 
-    /// The operation's name in the names of commands and members.
+    /// `clean` or `deploy`, as it appears in the names of commands and fields.
     pub(super) fn operation(&self) -> &'static str {
         match self {
             Self::Clean { .. } => "clean",

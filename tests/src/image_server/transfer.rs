@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until};
 use super::Shared;
 use crate::journal::Source;
 
-/// In bytes: the number of bytes that the server sends at a time. This is small enough
-/// for a steady rate and exact cuts.
+/// The number of bytes that the server sends at a time: small enough for a steady rate
+/// and exact cuts.
 const CHUNK: usize = 16 * 1024;
 
 /// One answer on its way.
@@ -27,7 +27,7 @@ pub(super) struct Transfer {
     pub stays_dark: Duration,
     pub stalls: bool,
     pub bytes_per_second: Option<u64>,
-    /// The number of bytes for which that limit does not count.
+    /// The number of bytes that are sent without this limit.
     pub fast: usize,
     pub began: Instant,
 }

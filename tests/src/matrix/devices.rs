@@ -1,8 +1,8 @@
-//! Rows whose guest has many disk controllers and network cards. The inventory must
-//! contain all of them.
+//! Rows whose guest has many disk controllers and NICs. The inventory must contain all
+//! of them.
 //!
-//! Each card is on a network of its own, in which QEMU answers by DHCP. An address
-//! proves that the driver of the card sends and receives.
+//! Each NIC is on a network of its own, in which QEMU answers by DHCP. An address
+//! proves that the driver of the NIC sends and receives.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::ramdisk_parts::{Kernel, ModuleSet};
 use crate::site::{Network, Plan};
 use crate::vm::Extra;
 
-/// The time limit from power on to the inventory. Under emulation each driver takes its
-/// time.
+/// The time limit from power on to the inventory. Each driver needs some time under
+/// emulation.
 const INVENTORY: Duration = Duration::from_secs(480);
 
-/// In bytes: the size of a disk. A power of two, as QEMU demands of an SD card.
+/// In bytes: the size of a disk. QEMU requires a power of two for an SD card.
 const DISK: u64 = 1 << 30;
 
 /// A guest with devices.
@@ -30,9 +30,9 @@ const DISK: u64 = 1 << 30;
 pub struct Devices {
     kernel: Kernel,
     module_set: ModuleSet,
-    /// Those for which the ramdisk has a driver that works.
+    /// The devices for which the ramdisk has a driver that works.
     pub driven: Vec<Emulated>,
-    /// Those that `driver_faults` of the inventory must name.
+    /// The devices that `driver_faults` of the inventory must name.
     pub faulty: Vec<Emulated>,
 }
 
@@ -90,14 +90,15 @@ impl Devices {
         Ok(())
     }
 
-    /// The inventory of a guest with these devices.
+    /// Boots a guest with these devices and returns its inventory.
     async fn inventory(&self, lab: &Lab, devices: &[Placed]) -> Result<Value> {
         let plan = Plan {
             kernel: self.kernel,
             module_set: self.module_set,
             network: Network::Given("ip=dhcp"),
-            // The agent sends the inventory when all NICs have an address. The
-            // inventory contains the USB NIC, whose driver is also that of a BMC's NIC.
+            // The agent sends the inventory when all NICs have an address.
+            // `landfall.bmc_nics=1` keeps the USB NIC in the inventory: its driver is
+            // also the driver of a BMC's NIC to the host.
             more_arguments: "landfall.bmc_nics=1 ipa-inspection-dhcp-all-interfaces=1 \
                              ipa-inspection-dhcp-wait-timeout=180",
             ..Plan::default()
@@ -131,7 +132,8 @@ impl Devices {
     }
 }
 
-/// What the inventory says about a device that does not work.
+/// The text of the entry for this device in `driver_faults` of the inventory, if there
+/// is one.
 fn fault_of<'a>(device: &Placed, inventory: &'a Value) -> Option<&'a Value> {
     let mut faults = items(&inventory["driver_faults"]);
     let found = faults.find(|fault| device.is_at_fault(fault));
@@ -142,7 +144,7 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// What the inventory has wrong about a NIC.
+/// Describes how the inventory differs from this NIC. `None` if the inventory is right.
 fn wrong_nic(device: &Placed, driver: &str, inventory: &Value) -> Option<String> {
     let name = device.name();
     let nics = &inventory["inventory"]["interfaces"];
@@ -157,7 +159,8 @@ fn wrong_nic(device: &Placed, driver: &str, inventory: &Value) -> Option<String>
     })
 }
 
-/// What the inventory has wrong about a disk.
+/// Describes how the inventory differs from this disk. `None` if the inventory is
+/// right.
 fn wrong_disk(device: &Placed, inventory: &Value) -> Option<String> {
     let name = device.name();
     let disks = &inventory["inventory"]["disks"];
@@ -167,7 +170,7 @@ fn wrong_disk(device: &Placed, inventory: &Value) -> Option<String> {
             "{name}: expected a disk with the serial number {serial}, found {disks}"
         ));
     };
-    // Without such a part the disk has no by_path.
+    // A disk without a path part has no by_path, so there is nothing more to check.
     let part = device.path_part()?;
     let by_path = disk["by_path"].as_str().unwrap_or_default();
     let is_right = by_path.contains(&part);

@@ -1,4 +1,4 @@
-//! The disk controllers and network cards of QEMU that a row can name.
+//! The disks, disk controllers and NICs of QEMU that a row can name.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ enum Kind {
     PciDisk,
     UsbDisk,
     ScsiController,
-    /// Linux finds only disks with a SAS address behind it.
+    /// Linux finds a disk behind this controller only if the disk has a SAS address.
     SasController,
     UsbScsiController,
     AtaController,
@@ -82,20 +82,21 @@ impl Emulated {
     }
 }
 
-/// The PCI slot of the USB controller. Those of the devices follow it.
+/// The PCI slot of the USB controller. The slots of the devices follow it.
 const USB_SLOT: u8 = 3;
 
-/// A device in its place in a guest.
+/// A device with its place in a guest: its PCI slot or USB port.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed {
     device: Emulated,
-    /// From 1, no other device of the guest has the same.
+    /// The number of the device in its guest, from 1. No two devices have the same
+    /// number.
     number: u8,
-    /// The port of the USB controller, if it is a USB device.
+    /// For a USB device: its port of the USB controller, from 1.
     port: u8,
 }
 
-/// Gives each device its place.
+/// Gives each device its number and its port.
 pub(super) fn placed(devices: impl Iterator<Item = Emulated>) -> Vec<Placed> {
     let mut port = 0;
     let placed = (1..).zip(devices).map(|(number, device)| {
@@ -130,7 +131,7 @@ impl Placed {
         let number = self.number;
         let Emulated { name, kind } = self.device;
         let backend = if self.is_nic() {
-            // Without IPv6, so that an address is always one of IPv4.
+            // Without IPv6, so that the address of a NIC is always an IPv4 address.
             let network = format!("net=10.0.{number}.0/24,ipv6=off");
             ("-netdev", format!("user,id=net{number},{network}"))
         } else {
@@ -148,7 +149,8 @@ impl Placed {
         let controller = format!("{name},id=controller{number},{place}");
         let below = format!("bus=controller{number}.0,{disk}");
         let devices = match kind {
-            // The firmware needs no driver for it: QEMU loads kernel and ramdisk.
+            // Without the NIC's option ROM: the firmware needs no driver for the NIC,
+            // because QEMU loads kernel and ramdisk.
             Kind::PciNic => vec![format!("{nic},romfile=")],
             Kind::UsbNic => vec![nic],
             Kind::PciDisk | Kind::UsbDisk => vec![format!("{name},{disk},serial={serial},{place}")],
@@ -160,7 +162,7 @@ impl Placed {
                 let disk = format!("scsi-hd,{below},serial={serial},{address}");
                 vec![controller, disk]
             }
-            // As udev has it, the serial number of a USB disk is that of its enclosure.
+            // For udev, the serial number of a USB disk is that of its enclosure.
             Kind::UsbScsiController => vec![
                 format!("{controller},serial={serial}"),
                 format!("scsi-hd,{below}"),
@@ -189,7 +191,7 @@ impl Placed {
     /// The serial number of a disk.
     pub(super) fn serial(&self) -> String {
         match self.device.kind {
-            // The same on every card: QEMU, hw/sd/sd.c, sd_set_cid().
+            // All SD cards of QEMU have this serial number: hw/sd/sd.c, sd_set_cid().
             Kind::SdController => "0xdeadbeef".to_owned(),
             _ => format!("matrix-{}", self.number),
         }

@@ -62,8 +62,8 @@ impl Installation {
         })
     }
 
-    /// Machines with aarch64 have UEFI. Debian has only the generic kernel for them,
-    /// and the network tree has no iPXE for them.
+    /// Whether the row can run on aarch64. Machines with aarch64 have UEFI, Debian has
+    /// only the generic kernel for them, and the network tree has no iPXE for them.
     pub(super) fn is_possible_on_aarch64(self) -> bool {
         self.firmware == Firmware::Uefi
             && self.kernel == Kernel::Generic
@@ -83,7 +83,7 @@ impl Installation {
                 Way::Direct | Way::Iso | Way::UsbStick | Way::IpxeChained => Network::StaticV4,
             },
             packing: Packing::Zst,
-            // A BIOS starts the stick again until it is pulled out.
+            // A BIOS boots from the stick again, until somebody pulls it out.
             finish: if is_stick_of_bios {
                 Finish::PowerOff
             } else {

@@ -1,4 +1,4 @@
-//! Makes what a host of a [`Plan`] boots from.
+//! Makes the boot medium of a host of a [`Plan`].
 
 use std::path::PathBuf;
 
@@ -31,7 +31,8 @@ impl Plan {
         };
         options.extend(self.module_set.options());
         if self.module_set == ModuleSet::Server {
-            // With the default the drivers of servers take minutes to pack.
+            // With the default compression it takes minutes to pack the drivers of
+            // servers.
             options.extend(["--compress", "zstd:1"].map(str::to_owned));
         }
         if self.image_on_medium {
@@ -77,8 +78,8 @@ impl Plan {
         })
     }
 
-    /// Ready-made kernel and ramdisk if `make build` has them, otherwise those of a network
-    /// tree.
+    /// A direct boot with kernel and ramdisk from `make build` if it builds this
+    /// combination, otherwise with those of a network tree that is built here.
     async fn direct(&self, lab: &Lab, arguments: String, options: &[String]) -> Result<Boot> {
         let (kernel, ramdisk) = match (self.kernel, self.module_set) {
             (Kernel::Cloud, ModuleSet::Vm) => (artifacts::kernel()?, artifacts::ramdisk()?),
@@ -156,7 +157,7 @@ impl Plan {
     }
 }
 
-/// What firmware needs that boots `file` below `folder` by HTTP.
+/// The medium for firmware that boots `file` below `folder` by HTTP.
 fn by_http(folder: PathBuf, file: &str) -> Medium {
     let base = Family::V4.url(folder_server::PORT);
     let network_boot = NetworkBoot {

@@ -3,8 +3,8 @@
 //! The existence of `/dev/kvm` proves little. In some containers and nested machines
 //! the first guest instruction never returns. In others SeaBIOS runs, and the guest
 //! hangs when it leaves real mode: OVMF and Linux print nothing. So two guests have to
-//! end by themselves: a boot sector of two instructions, which fails quickly, and the
-//! kernel of the tests.
+//! end by themselves before KVM is used: a boot sector of three instructions, which
+//! fails quickly, and the kernel of the tests.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -76,7 +76,8 @@ fn qemu() -> Command {
     qemu
 }
 
-/// The exit code; `None` if the guest did not end within `limit`.
+/// Waits for the end of QEMU and returns its exit code. Returns `None` after a signal,
+/// or if QEMU did not end within `limit`.
 async fn end_of(mut qemu: Command, limit: Duration) -> Result<Option<i32>> {
     let mut qemu = qemu
         .stdout(Stdio::null())

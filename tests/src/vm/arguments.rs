@@ -14,14 +14,14 @@ use crate::lab::TAPS;
 pub const OVMF_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
 /// The template for OVMF's variables.
 pub const OVMF_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
-/// The same two with Secure Boot and Microsoft's keys.
+/// OVMF's code and variables with Secure Boot and Microsoft's keys.
 const SECURE_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.ms.fd";
 const SECURE_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd";
 
 /// The UEFI of aarch64 machines, at the paths of Debian's package qemu-efi-aarch64.
 const AAVMF_CODE: &str = "/usr/share/AAVMF/AAVMF_CODE.fd";
 const AAVMF_VARIABLES: &str = "/usr/share/AAVMF/AAVMF_VARS.fd";
-/// The same with Secure Boot, and Microsoft's keys.
+/// The UEFI of aarch64 machines with Secure Boot and Microsoft's keys.
 const SECURE_AAVMF_CODE: &str = "/usr/share/AAVMF/AAVMF_CODE.ms.fd";
 const SECURE_AAVMF_VARIABLES: &str = "/usr/share/AAVMF/AAVMF_VARS.ms.fd";
 
@@ -104,12 +104,12 @@ fn firmware(machine: &Machine, list: &mut Arguments) {
     }
 }
 
-/// The boot index of a device.
+/// The option with the boot index of a device, or nothing.
 ///
-/// SeaBIOS keeps no boot order across a reset, so QEMU tells it to try the disks first.
-/// OVMF gets no order from QEMU: its order is in its variables, and the tests check
-/// that the agent's entry comes first after a reset. With a direct boot, QEMU itself
-/// uses the first position for the kernel.
+/// SeaBIOS keeps no boot order across a reset, so it gets the order from QEMU: the
+/// disks first. OVMF gets no order from QEMU: its order is in its variables, and the
+/// tests check that the agent's entry comes first after a reset. With a direct boot,
+/// QEMU itself uses the first position for the kernel.
 ///
 /// `rank` is the device's position in this boot order: the disks first, from 0, then
 /// the boot medium or the NICs.
@@ -183,7 +183,7 @@ pub(super) fn device_name(index: usize) -> String {
     format!("disk{index}-device")
 }
 
-/// The same for the second path to a disk with [`Bus::TwoPaths`].
+/// The ID of the device for the second path to a disk with [`Bus::TwoPaths`].
 pub(super) fn second_path_name(index: usize) -> String {
     format!("{}-second", device_name(index))
 }
@@ -203,7 +203,8 @@ fn drive(disk: &Disk) -> String {
         }
         Some(DiskFault::Unreadable) => format!("{rule}.event=read_aio,{rule}.iotype=read"),
     };
-    // QEMU, docs/devel/blkdebug.txt. Zeros must really be written.
+    // The syntax is in QEMU's docs/devel/blkdebug.txt. Without detect-zeroes, because
+    // zeros must really be written.
     format!(
         "driver=raw,file.driver=blkdebug,file.image.driver=file,file.image.filename={path},\
          {fault},{rule}.errno=5,cache=writeback,discard=unmap"
@@ -214,8 +215,9 @@ fn boot(machine: &Machine, list: &mut Arguments) {
     let order = boot_index(machine, machine.disks.len());
     if let Some(path) = &machine.data_medium {
         list.option("-drive", read_only(path));
-        // Use SCSI, because the cloud kernel has no driver for AHCI. The slot is behind
-        // all others, so their device names do not change.
+        // Use SCSI, because the cloud kernel has no driver for AHCI. The controller's
+        // PCI slot is behind all others, so the names of the other devices do not
+        // change.
         list.option("-device", "virtio-scsi-pci,id=drives,addr=0x10");
         list.option("-device", "scsi-cd,bus=drives.0,drive=media");
     }
@@ -293,7 +295,8 @@ fn nics(machine: &Machine, list: &mut Arguments) {
     }
 }
 
-/// The name of the slot and tap for a NIC that is plugged in later.
+/// The ID of the network backend for a NIC that is plugged in later, and the start of
+/// the ID of its slot.
 pub(super) const LATE: &str = "late";
 
 /// Gives the NIC its own root port, because the root bus of a q35 machine has
@@ -331,9 +334,9 @@ fn error_records(machine: &Machine, list: &mut Arguments) {
 fn extras(machine: &Machine, list: &mut Arguments) {
     for extra in &machine.extras {
         match extra {
-            // It is in the firmware.
+            // Secure Boot is a property of the firmware: see `uefi`.
             Extra::SecureBoot => {}
-            // Every q35 machine has the chip, but without this option it resets
+            // Every q35 machine has this watchdog, but without this option it resets
             // nothing.
             Extra::RunningWatchdog => list.option("-global", "ICH9-LPC.noreboot=false"),
             Extra::HypervisorConsole(path) => {

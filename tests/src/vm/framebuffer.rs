@@ -1,4 +1,4 @@
-//! Reads the text on the picture of a graphic console.
+//! Recognises the text on the picture of a graphic console.
 //!
 //! With UEFI, and on most BMCs, the kernel draws characters on a framebuffer, so no
 //! memory holds the characters. Each character is a cell of 8 by 16 pixels in two
@@ -113,7 +113,7 @@ impl Picture {
         })
     }
 
-    /// The rows of characters.
+    /// Returns the characters on the picture, row by row.
     pub(super) fn rows(&self, font: &Font) -> Vec<String> {
         let row =
             |row| (0..self.width / WIDTH).map(move |column| self.character(font, row, column));
@@ -137,7 +137,7 @@ impl Picture {
         let glyph = |colour: &[u8]| -> Glyph {
             std::array::from_fn(|y| line(y).fold(0, |bits, pixel| bit(bits, pixel == colour)))
         };
-        // Either colour may be the one of the character: the title is dark on light.
+        // Either colour may be that of the character: the title is dark on light.
         { colours.into_iter() }
             .find_map(|colour| font.0.get(&glyph(colour)).copied())
             .unwrap_or(UNKNOWN)

@@ -186,7 +186,8 @@ impl Guest {
         self.qmp.execute("set_link", arguments).await.map(drop)
     }
 
-    /// The same for the cable between a tap and a NIC on it.
+    /// Like [`Self::set_cord`], for the cable between a tap and the NIC with this
+    /// index.
     pub async fn set_carrier(&mut self, nic: usize, connected: bool) -> Result<()> {
         let how = if connected { "in" } else { "out" };
         let text = format!("cable of NIC {nic} plugged {how}");
@@ -274,7 +275,7 @@ impl Guest {
             .map(drop)
     }
 
-    /// Presses Ctrl-Alt-Del on the emulated PS/2 keyboard.
+    /// Presses Ctrl-Alt-Del on the machine's emulated keyboard.
     pub async fn press_ctrl_alt_del(&mut self) -> Result<()> {
         self.journal.record(self.voice.machine, "Ctrl-Alt-Del");
         let key = |name: &str| json!({"type": "qcode", "data": name});
@@ -282,8 +283,9 @@ impl Guest {
         self.qmp.execute("send-key", keys).await.map(drop)
     }
 
-    /// Presses keys, one after the other, on the emulated PS/2 keyboard. A key is a
-    /// `QKeyCode` of QEMU (`ret`, `down`, `a`), or several at once: `ctrl-u`.
+    /// Presses keys, one after the other, on the machine's emulated keyboard: PS/2, or
+    /// USB with [`super::Extra::UsbKeyboard`]. A key is a `QKeyCode` of QEMU (`ret`,
+    /// `down`, `a`), or several at once: `ctrl-u`.
     pub async fn press(&mut self, keys: &[&str]) -> Result<()> {
         self.journal
             .record(self.voice.machine, format!("keys: {}", keys.join(" ")));
@@ -318,7 +320,7 @@ impl Guest {
         self.qmp.execute("device_del", device).await.map(drop)
     }
 
-    /// Makes a disk hang, or work again. A hanging disk accepts next to nothing.
+    /// Makes a disk hang, or work again. A hanging disk transfers one byte per second.
     pub async fn set_hanging(&mut self, index: usize, hangs: bool) -> Result<()> {
         let how = if hangs { "hangs" } else { "answers again" };
         self.journal
@@ -337,7 +339,7 @@ impl Guest {
             .map(drop)
     }
 
-    /// Sends a magic SysRq key after a break on the serial console.
+    /// Sends a break and a magic SysRq key on the serial console.
     pub async fn sysrq(&mut self, key: u8) -> Result<()> {
         self.journal
             .record(Source::Machine, format!("SysRq {}", char::from(key)));

@@ -1,10 +1,11 @@
 //! The characters on a guest's screen.
 
-/// The begin of the status screen.
+/// The text at the start of the status screen.
 const STATUS_TITLE: &str = " Landfall ";
 
 /// Rows of characters, either of one screen or of the whole memory of a VGA text
-/// console. In this memory the driver scrolls by moving the start of the screen.
+/// console. In this memory the kernel's driver scrolls by moving the start of the
+/// screen, so older rows stay above it.
 pub(super) struct ScreenText {
     pub(super) columns: usize,
     /// The number of rows of one screen.
@@ -24,8 +25,8 @@ impl ScreenText {
         }
     }
 
-    /// The words of each status screen, without their line breaks. An old one may be above
-    /// the current one.
+    /// The words of each status screen, without their line breaks. An older screen may
+    /// be above the current one.
     pub(super) fn status_screens(&self) -> Vec<String> {
         { self.characters.match_indices(STATUS_TITLE) }
             .map(|(at, _)| self.unbroken(&self.characters[at..]))

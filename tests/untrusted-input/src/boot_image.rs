@@ -4,11 +4,12 @@ use std::path::Path;
 
 use landfall_ext4::FileSystem;
 
-/// In bytes: the limit of a file that is read.
+/// In bytes: the maximum size of a file that is read.
 const LIMIT: u64 = 1 << 20;
 
 /// Opens an ext4 file system, reads it, and changes it as the builder does. The
-/// checksums are switched off, because a fuzzer cannot guess a checksum.
+/// features with checksums are disabled first, because a fuzzer cannot guess a
+/// checksum.
 pub fn ext4(data: &[u8]) {
     let mut data = data.to_vec();
     // s_feature_ro_compat: metadata_csum and gdt_csum.

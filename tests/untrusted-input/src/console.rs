@@ -9,7 +9,7 @@ use landfall_network_plan::NetworkPlan;
 use landfall_report::form::{Form as _, Key};
 use landfall_report::{FirmwarePort, KeyDecoder};
 
-/// No character in UTF-8 has this byte. Here it stands for a pause.
+/// A pause between two keys. No character in UTF-8 contains this byte.
 const PAUSE: u8 = 0xff;
 
 /// Reads the firmware's table SPCR.
@@ -63,13 +63,13 @@ fn decoded(bytes: &[u8]) -> Vec<Key> {
         _ => true,
     };
     assert!(keys.iter().all(is_typed), "{keys:?}");
-    // Whatever came before, the next key counts.
+    // After any input, the decoder must recognise the next key.
     assert_eq!(decoder.next(b'\r'), Some(Key::Enter));
     keys
 }
 
-/// The form of a machine that booted with a VLAN and a second NIC. It refuses arguments
-/// whose length is odd.
+/// The form of a machine that booted with a VLAN and a second NIC. The form rejects
+/// arguments whose length is odd.
 fn form(nics: u8, tried: Sender<String>) -> NetworkForm {
     let nics = (0..nics).map(|number| OfferedNic {
         name: format!("eth{number}"),

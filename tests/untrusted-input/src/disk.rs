@@ -60,8 +60,8 @@ pub fn unpack(data: &[u8]) {
     };
     let whole = unpack_in(packed, 64 << 10, 64 << 10);
     let parts = unpack_in(packed, 1 + usize::from(chunk), 1 + 16 * usize::from(read));
-    // Compare only if both are below the limit: beyond the limit one of them may have
-    // met an error that the other has not met.
+    // Compare only if both results are below the limit: at the limit, one of the two
+    // reads may have met an error that the other has not met.
     let limited = [&whole, &parts]
         .into_iter()
         .flatten()
@@ -84,7 +84,8 @@ fn unpack_in(packed: &[u8], chunk: usize, read: usize) -> Option<Vec<u8>> {
 }
 
 /// Reads a qcow2 file: its header, tables and compressed clusters, in the order of the
-/// file. The reader keeps the disk inside it in memory, so larger disks are left out.
+/// file. Virtual disks of more than 64 MiB are left out, because the reader keeps their
+/// data in memory.
 pub fn qcow2(data: &[u8]) {
     struct Nowhere(u64);
     impl Sink for Nowhere {
@@ -200,9 +201,10 @@ pub fn file_system(data: &[u8]) {
     let _ = file_system::identify(&head);
 }
 
-/// Reads a partition table. `data` holds a choice of sector size and checksums,
-/// a disk size, the header and the entries. A valid table is used in the same
-/// way as when an image is written.
+/// Reads a partition table. The first byte of `data` chooses the sector size and
+/// whether the checksums are corrected, and the second byte the size of the disk. The
+/// header and the entries follow. A valid table is used in the same way as when an
+/// image is written.
 pub fn gpt(data: &[u8]) {
     let Some((&[choice, size], table)) = data.split_first_chunk::<2>() else {
         return;

@@ -75,7 +75,8 @@ pub fn grub_environment(data: &[u8]) {
         };
         environment.set("kernelopts", &delete.edit(&value));
     }
-    // Writing may fail for lack of space: a value that has a needless escape grows.
+    // Writing may fail for lack of space: if the block has a needless escape in a
+    // value, the written value is longer.
     if let Ok(block) = environment.to_bytes() {
         assert_eq!(block.len(), data.len());
         let again = std::str::from_utf8(&block).map(Environment::parse);

@@ -57,8 +57,8 @@ pub fn nvme_boot_table(data: &[u8]) {
     }
 }
 
-/// Reads the answer of a storage to the first request of an NVMe/TCP connection, as it
-/// arrives byte by byte. Further bytes must not change the result.
+/// Reads the answer of a target to the first request of an NVMe/TCP connection, as it
+/// arrives byte by byte. Once the result is known, further bytes must not change it.
 pub fn nvme_tcp_answer(data: &[u8]) {
     let data = &data[..data.len().min(nvme_tcp::INITIALIZE)];
     let mut decided = None;
@@ -83,7 +83,8 @@ pub fn vpd(data: &[u8]) {
     );
 }
 
-/// Reads IDENTIFY data as the disk sends it, and as a captured tree stores it.
+/// Reads IDENTIFY data as the disk sends it, and as text, in which a captured tree has
+/// it (`landfall_inventory::disk_query`).
 pub fn ata_identify(data: &[u8]) {
     let _ = ata_identify::parse(data);
     let text = String::from_utf8_lossy(data);
@@ -96,7 +97,7 @@ pub fn ata_identify(data: &[u8]) {
 /// Reads an LLDP frame without its Ethernet header, as the agent's parser does in its
 /// child process. The agent checks the answer of the parser and must accept it.
 pub fn lldp(data: &[u8]) {
-    /// The agent receives no longer ones.
+    /// In bytes: the maximum length of a frame that the agent receives.
     const LONGEST: usize = 1600;
     let data = &data[..data.len().min(LONGEST)];
     let Ok(nothing) = File::open("/dev/null") else {
@@ -121,7 +122,7 @@ pub fn lldp(data: &[u8]) {
     );
 }
 
-/// What the agent relies on when it has a frame of a parser.
+/// Checks what the agent relies on when it gets a frame from a parser.
 pub(crate) fn check_frame(frame: &Frame, data: &[u8]) {
     let elements = &frame.elements;
     let bytes: usize = { elements.iter() }

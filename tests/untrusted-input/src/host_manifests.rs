@@ -1,4 +1,4 @@
-//! Files in which users describe their hosts to other programs.
+//! Fuzz functions for files in which users describe their hosts to other programs.
 
 use landfall_host_manifests::{ManifestFile, Reading, read_bare_metal_hosts, read_install_config};
 use landfall_network_plan::EmbeddedHost;
@@ -22,8 +22,8 @@ pub fn bare_metal_hosts(data: &[u8]) {
     check(&reading);
 }
 
-/// The builder prints the messages as a list, and the agent must read what the builder
-/// writes.
+/// Checks that each message is one line, because the builder prints the messages as a
+/// list, and that the agent can read what the builder writes.
 fn check(reading: &Reading) {
     let found = !reading.given.is_empty() || !reading.faults.is_empty();
     assert!(found, "neither a host nor a fault");

@@ -4,7 +4,8 @@ use landfall_host_media::{BaseIso, BaseRamdisk, HostVersion, KargsEdit};
 use landfall_image_service::byte_range::{Selection, select};
 use landfall_image_service::conditions::{Conditions, Verdict, Version, judge, range_counts};
 
-/// The header Range, after eight bytes with the size of the file.
+/// Reads the size of a file (8 bytes, little-endian), and the header Range. The same
+/// text is also read as the headers If-Match, If-None-Match and If-Range.
 pub fn http_range(data: &[u8]) {
     let Some((size, header)) = data.split_first_chunk::<8>() else {
         return;
@@ -36,14 +37,14 @@ pub fn http_range(data: &[u8]) {
         etag: "\"a\"",
         last_modified: None,
     };
-    // A list that names this version cannot both fail and be a match.
+    // If-Match must not fail if its list begins with this version.
     if judge(&conditions, &version) == Verdict::Failed {
         assert!(!header.trim().starts_with("\"a\""), "{header}");
     }
     let _ = range_counts(&conditions, &version);
 }
 
-/// A base ISO, or a ramdisk, of which one host's version is made.
+/// Reads a base ISO or a base ramdisk, and makes the image of one host from it.
 pub fn base_image(data: &[u8]) {
     let host = HostVersion::default()
         .with_kargs(KargsEdit {

@@ -1,4 +1,5 @@
-//! The firmware's table of iSCSI targets, and the answers of a target to a login.
+//! Fuzz functions for the firmware's table of iSCSI targets, and for the answers of a
+//! target to a login.
 
 use landfall_boot_params::FirmwareRecord;
 use landfall_boot_params::argument_value::Secret;
@@ -6,7 +7,8 @@ use landfall_iscsi::login::{Login, Next, Wish};
 use landfall_iscsi::pdu::{self, HEADER, LoginResponse, MOST_DATA};
 use landfall_iscsi::{BootTable, Chap};
 
-/// Lines `DIRECTORY/FILE=CONTENT`, as below `/sys/firmware/ibft`.
+/// Reads the firmware's table from lines `DIRECTORY/FILE=CONTENT`, like the files below
+/// `/sys/firmware/ibft`.
 pub fn ibft(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -44,7 +46,8 @@ pub fn ibft(data: &[u8]) {
     }
 }
 
-/// A byte that chooses the authentication, then responses, each with its padding.
+/// Logs in to a target. The first byte chooses the authentication. The target's
+/// responses follow, each with its padding.
 pub fn iscsi_login(data: &[u8]) {
     let Some((choice, mut rest)) = data.split_first() else {
         return;

@@ -1,4 +1,4 @@
-//! The kernel command line.
+//! A fuzz function for the kernel command line and the firmware's records of NICs.
 
 use landfall_boot_params::coreos_args::first_boot_arguments;
 use landfall_boot_params::{BootParams, CommandLine, CoreosInst, FirmwareRecord, NetArgs};

@@ -3,8 +3,8 @@
 //! target of `tests/fuzz/targets` calls it, and the tests of this crate call it with
 //! every seed.
 //!
-//! If a format has a checksum, the function corrects it first: a fuzzer cannot guess a
-//! checksum, so it would never reach the code behind the check.
+//! If a format has a checksum, most functions correct it or disable it first: a fuzzer
+//! cannot guess a checksum, so it would never reach the code behind the check.
 
 mod boot_image;
 mod console;

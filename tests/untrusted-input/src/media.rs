@@ -1,4 +1,5 @@
-//! The file systems of media that the agent reads, and the ISOs that the builder reads.
+//! Fuzz functions for the file systems of media that the agent reads, and for the ISOs
+//! that the builder reads.
 
 use landfall_initramfs::compress::unpack_segments;
 use landfall_initramfs::newc::Reader;
@@ -7,9 +8,9 @@ use landfall_media_formats::areas::Areas;
 use landfall_media_formats::iso9660::{Iso, VOLUME_OFFSET};
 use std::io::Cursor;
 
-/// The first byte chooses between a FAT file system and an ISO. The input of an ISO
-/// starts at its first volume descriptor, because the reader ignores everything
-/// before it.
+/// Reads a medium. The first byte chooses between a FAT file system and an ISO. The
+/// input of an ISO starts at its first volume descriptor, because the reader ignores
+/// everything before it.
 pub fn medium(data: &[u8]) {
     let Some((choice, data)) = data.split_first() else {
         return;
@@ -31,10 +32,10 @@ pub fn medium(data: &[u8]) {
     let _ = medium.files("etc/a");
 }
 
-/// An ISO of the builder, as `landfall-image inspect` reads it: from its first volume
-/// descriptor, because the reader ignores everything before it.
+/// Reads an ISO of the builder as `landfall-image inspect` does. The input starts at
+/// the first volume descriptor, because the reader ignores everything before it.
 pub fn iso_areas(data: &[u8]) {
-    /// In bytes: what is unpacked of an area.
+    /// In bytes: the limit for unpacking an area.
     const LIMIT: usize = 1 << 20;
     let mut image = vec![0; VOLUME_OFFSET as usize];
     image.extend_from_slice(data);

@@ -1,5 +1,5 @@
-//! Kernel modules, their index, the archive that holds them, the packages that contain
-//! them, the kernel, and the stub of a single-file image.
+//! Fuzz functions for kernel modules, their index, the archive that holds them, the
+//! packages that contain them, the kernel, and the stub of a unified kernel image.
 
 use std::io::{self, Cursor};
 
@@ -57,7 +57,7 @@ pub fn newc(data: &[u8]) {
 }
 
 pub fn rpm_package(data: &[u8]) {
-    /// In bytes: what is unpacked of the files.
+    /// In bytes: the limit for unpacking the files of a package.
     const LIMIT: u64 = 1 << 20;
     let Ok(package) = Package::open(Cursor::new(data.to_vec())) else {
         return;
@@ -82,7 +82,8 @@ pub fn rpm_package(data: &[u8]) {
     }
 }
 
-/// Kernels come from packages and from an ISO that a user inspects.
+/// Reads a kernel image. Kernels come from packages, and from an ISO that a user
+/// inspects.
 pub fn kernel_image(data: &[u8]) {
     if let Ok(kernel) = KernelImage::parse(data) {
         assert!(!kernel.release.is_empty());
@@ -90,7 +91,8 @@ pub fn kernel_image(data: &[u8]) {
     }
 }
 
-/// Adds sections to an EFI program. Those of the program must stay as they are.
+/// Adds sections to an EFI program. The program's own sections must keep their names
+/// and lengths.
 pub fn unified_image(data: &[u8]) {
     let added = [(".linux", &b"kernel"[..]), (".initrd", data)];
     let sections = added.map(|(name, content)| Section { name, content });

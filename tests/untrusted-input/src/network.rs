@@ -44,7 +44,8 @@ pub fn dhcpv6(data: &[u8]) {
     let Some(transaction) = transaction else {
         return;
     };
-    // Put the client's own identity in front, as a server repeats it.
+    // A server repeats the client's identity in its answer, so it is inserted before
+    // the options.
     let (head, options) = message.split_at(4);
     let duid = &identity.duid;
     let client = [&[0, 1, 0, duid.len() as u8], duid.as_slice()].concat();

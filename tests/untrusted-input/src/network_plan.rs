@@ -1,4 +1,4 @@
-//! Documents that describe a network.
+//! Fuzz functions for documents that describe a network.
 
 use landfall_boot_params::NetArgs;
 use landfall_network_plan::describe::describe;
@@ -24,7 +24,7 @@ pub fn embedded_host(data: &[u8]) {
 }
 
 /// Reads NetworkManager's profiles. A line `@` separates two profiles. The parser must
-/// be able to read the files that the plan writes.
+/// be able to read the files that the plan writes, unless they have no interface.
 pub fn keyfile(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let files = text.split("\n@\n").enumerate();

@@ -93,7 +93,7 @@ fn frame(agent: UnixStream) {
     }
 }
 
-/// The log and the console repeat it.
+/// Checks the text of an error, which the log and the console repeat.
 fn check_text(text: &str) {
     assert!(!text.contains(char::is_control), "{text:?}");
     assert!(text.chars().count() <= 600, "{text}");

@@ -1,12 +1,12 @@
-//! Settings from files and media.
+//! Fuzz functions for settings from files and media.
 
 use landfall_boot_params::{BootParams, Origin};
 use landfall_http_client::tls::pem_files;
 use landfall_ignition_config::ConfigIgn;
 use landfall_network_plan::{Keyfile, NetworkPlan};
 
-/// The input is a configuration file. It is also read as parameters.txt, and its
-/// lines as settings from mDNS and from a lookup.
+/// Reads a configuration file. The input is also read as parameters.txt, and its lines
+/// as settings from mDNS and from a lookup.
 pub fn config_file(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut params = BootParams::default();
@@ -21,8 +21,8 @@ pub fn config_file(data: &[u8]) {
     let _ = params.inspection_urls();
 }
 
-/// The input is an Ignition config. The parts that the agent takes from it are passed
-/// to the parsers that read them at boot.
+/// Reads an Ignition config. The parts that the agent takes from it are passed to the
+/// parsers that read them at boot.
 pub fn config_ign(data: &[u8]) {
     if let Ok(config) = ConfigIgn::read(data) {
         read_parts(&config);

@@ -74,7 +74,8 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("vpd", vpd),
 ];
 
-/// So many places of a seed are damaged. A seed of a disk has megabytes.
+/// The maximum number of places at which a seed is damaged. The limit is needed because
+/// seeds of disks have megabytes.
 const PLACES: usize = 64;
 
 fn fuzz() -> PathBuf {

@@ -1,5 +1,5 @@
-//! Makes arguments from the notation of the documentation:
-//! `ip=NIC:METHOD[:[MTU][:MAC]]`.
+//! Expands the notation of the documentation, such as `ip=NIC:METHOD[:[MTU][:MAC]]`, to
+//! arguments with values.
 
 use std::net::Ipv6Addr;
 
@@ -42,23 +42,24 @@ const VALUES: &[(&str, &str)] = &[
     ("TYPE", "sha512"),
     ("URL", "https://images.example.org/coreos.raw.xz"),
     ("VALUE", "802.3ad"),
-    // Values that are written in capitals.
+    // These values themselves are written in capitals.
     ("CS0", "CS0"),
     ("CS4", "CS4"),
     ("CS6", "CS6"),
 ];
 
-/// Every way to write an argument: each alternative, with and without the optional parts.
+/// Returns every way to write an argument: each alternative, with and without the
+/// optional parts, and with each of `methods` for METHOD.
 ///
 /// # Errors
-/// If a word in capitals has no value in the list above.
+/// If a word in capitals has no value in [`VALUES`].
 pub(super) fn expand(argument: &str, methods: &[String]) -> Result<Vec<String>> {
     let Some((name, value)) = argument.split_once('=') else {
         return Ok(vec![argument.to_owned()]);
     };
     let mut found = Vec::new();
     for alternative in value.split('|') {
-        // A list, of which two items are enough.
+        // A list of NICs gets a second item. Of any other list one item is enough.
         let list = alternative.replace("NIC,...", "NIC,eno2");
         let list = list.replace(",...", "").replace("...", "");
         for with_optional in [true, false] {
@@ -83,7 +84,8 @@ pub(super) fn expand(argument: &str, methods: &[String]) -> Result<Vec<String>> 
     Ok(written)
 }
 
-/// Keeps or removes the parts in brackets. An IPv6 address keeps its brackets.
+/// Keeps or removes the optional parts, which are in brackets. The brackets of an IPv6
+/// address stay.
 fn choose(text: &str, with_optional: bool) -> String {
     let mut chosen = String::new();
     let mut rest = text;

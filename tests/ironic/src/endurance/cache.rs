@@ -14,7 +14,8 @@ use tokio::process::Child;
 use tokio::time::{Instant, sleep};
 
 const PORT: u16 = 3128;
-/// From its start until it listens: a second on a quiet machine.
+/// The time limit from the start of squid until it listens. It takes a second on an
+/// idle machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -55,7 +56,8 @@ impl Cache {
             folder.path().display()
         );
         std::fs::write(&file, text)?;
-        // A process that changes its user loses its parent-death signal (prctl(2)).
+        // squid changes its user, and a process that does so loses its parent-death
+        // signal (prctl(2)).
         let mut process = program::bound_with_its_children("/usr/sbin/squid")
             .arg("-N")
             .arg("-f")
@@ -80,7 +82,7 @@ impl Cache {
         })
     }
 
-    /// For `image_http_proxy`.
+    /// The URL of the cache, for `image_http_proxy` in the `driver_info` of a node.
     #[must_use]
     pub fn url() -> String {
         Family::V4.url(PORT)

@@ -2,7 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-/// The number of addresses in the lab's network, less those below [`FIRST_ADDRESS`].
+/// The maximum number of agents. They have the addresses from 192.0.2.10 to
+/// 192.0.2.249.
 pub const MOST_AGENTS: u16 = 240;
 
 /// The last byte of the first agent's address.
@@ -27,7 +28,7 @@ pub enum Trouble {
     ServerStallsOnce,
     /// After the first transfer has broken, the image is gone.
     ImageGone,
-    /// The image server sends other bytes than those that Ironic has a digest of.
+    /// The image server sends bytes that do not match Ironic's digest.
     WrongBytes,
     /// The file below the disk is on a file system that is too small for the image.
     FullDisk,
@@ -66,7 +67,7 @@ impl Trouble {
         }
     }
 
-    /// For tables.
+    /// The name for the tables of the report.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
@@ -81,8 +82,8 @@ impl Trouble {
     }
 }
 
-/// The troubles of twenty agents. Each trouble is among the first eight, so that a
-/// small run has them too.
+/// The troubles of twenty agents, by number; larger runs repeat the list. Each trouble
+/// is among the first eight, so that a small run has them too.
 const TROUBLES: [Trouble; 20] = {
     let mut all = [Trouble::None; 20];
     all[2] = Trouble::WrongBytes;
@@ -96,7 +97,8 @@ const TROUBLES: [Trouble; 20] = {
     all
 };
 
-/// Agents in this order. Every second one has a poor link.
+/// Returns the agents, with the troubles in the order of `TROUBLES`. Every second
+/// agent has a poor link.
 #[must_use]
 pub fn cast(agents: u16) -> Vec<Part> {
     (0..agents)

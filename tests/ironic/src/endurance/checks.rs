@@ -1,4 +1,4 @@
-//! What the disks have after the run.
+//! Checks the disks and the downloads after the run.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,8 +11,9 @@ use super::deployments::Ended;
 use super::images::Images;
 use super::room::Room;
 
-/// The faults of all disks. An active node must have the image. A node that has failed
-/// must not: its first sector, which the agent writes last, makes it bootable.
+/// Returns the faults of all disks. The disk of an active node must have the image. On
+/// the disk of a failed node the first sector must be empty: the agent writes it last,
+/// because it makes the disk bootable.
 pub fn disks(room: &Room, ended: &[Ended], images: &Images) -> Result<Vec<String>> {
     let mut faults = Vec::new();
     for (one, disk) in ended.iter().zip(&room.disks) {
@@ -30,8 +31,8 @@ pub fn disks(room: &Room, ended: &[Ended], images: &Images) -> Result<Vec<String
     Ok(faults)
 }
 
-/// What is wrong with the requests for the file that all agents fetch through the
-/// cache. Ironic itself sends a HEAD request, without the cache.
+/// Returns a fault unless the image server got exactly one GET request, through the
+/// cache. Only Ironic itself sends a HEAD request, without the cache.
 #[must_use]
 pub fn downloads(requests: &[Request]) -> Option<String> {
     let gets: Vec<&Request> = { requests.iter() }

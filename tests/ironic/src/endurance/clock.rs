@@ -18,10 +18,10 @@ use tokio::time::sleep;
 const OFFSETS: [&str; 4] = ["+0", "+3650d", "+0", "-3650d"];
 const PAUSE: Duration = Duration::from_secs(20);
 
-/// The file of the offset on the machines.
+/// The path of the file with the offset, as a machine sees it.
 pub const ON_MACHINE: &str = "/dev/.clock";
 
-/// The program that runs a program with a clock of its own.
+/// QEMU's user mode, which runs the agent with a clock of its own.
 pub const RUNNER: &str = "/usr/bin/qemu-x86_64";
 
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
@@ -31,11 +31,11 @@ pub const ENVIRONMENT: [(&str, &str); 4] = [
     ("LD_PRELOAD", LIBRARY),
     ("FAKETIME_TIMESTAMP_FILE", ON_MACHINE),
     ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-    // In seconds: how long an offset is kept.
+    // How many seconds libfaketime keeps an offset before it reads the file again.
     ("FAKETIME_CACHE_DURATION", "1"),
 ];
 
-/// Lets the clocks jump until it is dropped.
+/// Makes the clocks jump until it is dropped.
 pub struct JumpingClock {
     task: JoinHandle<()>,
 }
@@ -44,7 +44,7 @@ impl JumpingClock {
     /// Writes the offset to this file, which the machines see as [`ON_MACHINE`].
     ///
     /// # Errors
-    /// If the programs for it are not installed.
+    /// If QEMU or libfaketime is not installed, or the file cannot be written.
     pub fn start(file: PathBuf) -> Result<Self> {
         for path in [RUNNER, LIBRARY] {
             fs::metadata(path).with_context(|| format!("{path} (tests/setup.sh installs it)"))?;
@@ -52,7 +52,8 @@ impl JumpingClock {
         fs::write(&file, OFFSETS[0])?;
         let task = tokio::spawn(async move {
             for offset in OFFSETS.iter().cycle() {
-                // In place, because the machines have the file itself.
+                // Overwrites the file instead of replacing it, because the machines
+                // have a bind mount of this file.
                 if fs::write(&file, offset).is_err() {
                     return;
                 }
@@ -76,7 +77,9 @@ pub fn year(message: &str) -> Option<u16> {
     rest.get(..4)?.parse().ok()
 }
 
-/// Whether there are years before and after the others.
+/// Whether the years are so far apart that the clock jumped both ten years back and ten
+/// years ahead. The difference can be one year less than 20 because 3650 days are less
+/// than ten years.
 #[must_use]
 pub fn have_jumped(years: &BTreeSet<u16>) -> bool {
     let (first, last) = (years.first(), years.last());

@@ -17,16 +17,16 @@ use crate::environment;
 use crate::service::Service;
 use crate::services::tool;
 
-/// How long a conductor that was killed is away.
+/// The time between the kill of the conductor and its next start.
 pub const AWAY: Duration = Duration::from_secs(15);
 
 /// The reasons with which Ironic itself ends a deployment: Ironic was working on it
 /// when it was killed, the image server had an outage, or SQLite was too slow. An
 /// operator repeats such a deployment.
 ///
-/// The timeout is for a special case of a kill: Ironic had already deleted the node's
-/// token, but had not yet stored that the deployment has failed. So it refuses the
-/// heartbeats of the agent.
+/// The first reason, a timeout, has a special cause: when Ironic was killed, it had
+/// already deleted the node's token, but had not yet stored that the deployment had
+/// failed. So it rejects the heartbeats of the agent.
 pub const OUTAGES: [&str; 6] = [
     "Timeout reached while waiting for callback",
     "database is locked",
@@ -40,23 +40,25 @@ pub struct Conductor {
     pub api: BareMetalApi,
     service: Service,
     restarts: u32,
-    /// In seconds, of the processes that were killed.
+    /// CPU time in seconds of the processes that were killed.
     cpu_before: f64,
     cpu_now: f64,
 }
 
-/// A node as the list of all nodes has it.
+/// A node in Ironic's list of all nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeState {
     pub provision: String,
     pub last_error: String,
 }
 
-/// The settings that differ from those of the lab with one host.
+/// The settings that differ from those of the lab with one host. `heartbeat_timeout` is
+/// in seconds.
 fn settings(lab: &Lab, heartbeat_timeout: u32) -> String {
     let database = lab.path("ironic/ironic.sqlite");
     let database = database.display();
-    // In seconds. With few agents, short enough for another attempt within the test.
+    // In seconds. In a run with few agents this is short enough to repeat a deployment
+    // after a timeout, within the time limit of the test.
     let callback_timeout = 10 * heartbeat_timeout;
     format!(
         "[DEFAULT]
@@ -139,13 +141,14 @@ impl Conductor {
         Ok(())
     }
 
-    /// Like [`Self::restart`]; agents that look up from now on get this timeout.
+    /// Restarts Ironic with a new heartbeat timeout in seconds, without a pause. Agents
+    /// that look up their node from now on get this timeout.
     pub async fn restart_with(&mut self, lab: &Lab, heartbeat_timeout: u32) -> Result<()> {
         configure(lab, heartbeat_timeout)?;
         self.restart(lab, Duration::ZERO).await
     }
 
-    /// Stops all its processes where they are. Their connections stay open.
+    /// Stops all processes of Ironic with SIGSTOP. Their connections stay open.
     pub fn freeze(&self) -> Result<()> {
         for pid in tree(self.service.program()?.as_raw()) {
             kill(Pid::from_raw(pid), Signal::SIGSTOP).context("stopping Ironic")?;
@@ -164,7 +167,8 @@ impl Conductor {
         self.restarts
     }
 
-    /// In seconds, of all its processes so far.
+    /// CPU time in seconds of all processes of Ironic so far, including those that were
+    /// killed.
     #[must_use]
     pub fn cpu_seconds(&self) -> f64 {
         self.cpu_before + self.cpu_now

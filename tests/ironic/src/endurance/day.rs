@@ -1,5 +1,5 @@
-//! A day, compressed: agents send heartbeats and write a slow image. Meanwhile the
-//! conductor asks for the end of the command and is killed, and somebody reads the
+//! A compressed day: agents send heartbeats and write a slow image. Meanwhile the
+//! conductor polls the state of the command and is killed twice, and a client reads the
 //! status pages. The agents' memory and open files must not grow.
 
 mod outcome;
@@ -31,21 +31,21 @@ use super::open_files::{OpenFiles, from_clients, is_connected_to, more_of, open_
 use super::private_machine::KERNEL_LOG;
 use super::room::{Room, command_line};
 
-/// How long the agent keeps a connection on which no request arrives (`HEAD_LIMIT` in
-/// agent/src/api/listen.rs), and a little for a busy machine.
+/// How long the agent keeps a connection on which no request arrives: 30 s
+/// (`HEAD_LIMIT` in agent/src/api/listen.rs), and 15 s more for a busy machine.
 const IDLE: Duration = Duration::from_secs(30 + 15);
 
-/// Agents that live through the day.
+/// The maximum number of agents that take part in the day.
 pub const AGENTS: usize = 10;
 
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long Ironic may take for a change of a node's state.
+/// The time limit for a change of a node's state in Ironic.
 const QUICK: Duration = Duration::from_secs(180);
 
-/// The pages that somebody reads: each agent's in turn, one every [`PAUSE`].
+/// The status pages that the test reads: one page of one agent every [`PAUSE`].
 const PAGES: [&str; 4] = ["/", "/status.json", "/metrics", "/log.txt"];
 
-/// An agent with a command that does not end.
+/// An agent whose deploy step does not end during the day.
 struct Waiting<'a> {
     part: &'a Part,
     machine: &'a Machine,
@@ -60,7 +60,8 @@ struct Waiting<'a> {
 /// agents meanwhile.
 ///
 /// # Errors
-/// If a node does not get there, or an agent does not answer.
+/// If a node does not reach the state in which its agent writes the image, or if the
+/// conductor does not start again.
 pub async fn spend(
     lab: &Lab,
     room: &Room,
@@ -158,7 +159,8 @@ async fn deploy<'a>(
         .as_str()
         .context("the node has no certificate of its agent")?;
     let pem = fs::read_to_string(certificate).with_context(|| format!("reading {certificate}"))?;
-    // Only then does the agent have all that it needs for its work.
+    // Wait until the agent reads its image. Only then has it opened all files that it
+    // needs for its work.
     let image_server = SocketAddr::from((HOST_V4, image_server::PORT));
     let begun = Instant::now();
     while !machine
@@ -182,7 +184,7 @@ async fn deploy<'a>(
 }
 
 impl Waiting<'_> {
-    /// Takes a sample, while the agent runs.
+    /// Takes a sample of the agent's memory and open files, if the agent runs.
     fn look(&mut self) {
         let pid = self.machine.seen().pid;
         let (Some(sample), Some(open)) = (pid.and_then(sample), pid.and_then(open_files)) else {
@@ -226,7 +228,7 @@ impl Waiting<'_> {
     }
 }
 
-/// The last number in the lines "heartbeat 50 accepted; ...".
+/// The largest number in the lines "heartbeat 50 accepted; ...", or 0.
 fn heartbeats(log: &str) -> u64 {
     let counted = |line: &str| {
         let (_, rest) = line.split_once("heartbeat ")?;

@@ -22,22 +22,23 @@ use crate::bare_metal_api::BareMetalApi;
 const PAUSE: Duration = Duration::from_secs(2);
 /// Pause between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(15);
-/// Requests to Ironic at a time.
+/// The maximum number of concurrent requests to Ironic.
 const REQUESTS: usize = 6;
-/// How often a node is deployed whose deployment an outage has ended.
+/// How often the test repeats a deployment that an outage has ended, or the request for
+/// a deployment.
 const ATTEMPTS: usize = 6;
 /// Ironic sends a token once. If Ironic is killed before the agent has the answer, the
 /// agent locks the machine down until somebody switches its power off and on through
 /// Ironic.
 const TOKEN_LOST: &str = "the answer with the token was lost, power cycle";
-/// How long an agent may take to end after its node is active.
+/// The time limit from a node's state "active" until its agent has ended.
 const FAREWELL: Duration = Duration::from_secs(60);
 
-/// How long after its start an agent writes its image, more or less.
+/// About the time from power on until an agent writes its image.
 const AT_WORK: Duration = Duration::from_secs(8);
 
-/// The shares at which the conductor is killed: of nodes whose agents are at work, and
-/// of nodes that have ended.
+/// When the conductor is killed: at these shares of nodes whose agents write their
+/// image, and of nodes that have ended.
 const KILLS: [Kill; 2] = [Kill::Started(0.6), Kill::Ended(0.4)];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,7 +47,7 @@ enum Kill {
     Ended(f64),
 }
 
-/// How a node has ended, and what its agent took for that.
+/// How a node has ended, and the resources that its agent used.
 #[derive(Debug, Clone)]
 pub struct Ended {
     pub part: Part,
@@ -54,7 +55,7 @@ pub struct Ended {
     pub state: String,
     /// `last_error` of the node.
     pub reason: String,
-    /// Since the first request for the deployment.
+    /// The time from the first request for a deployment to the end of this one.
     pub after: Duration,
     /// Deployments that ended because the conductor had an outage or could not reach
     /// the image server, with Ironic's reason.
@@ -62,7 +63,7 @@ pub struct Ended {
     /// How the agent asked to end the boot. `None` after a failure, because the agent then
     /// keeps running.
     pub ending: Option<&'static str>,
-    /// Agents that ended by themselves.
+    /// How agents of this node ended by themselves, for each time.
     pub crashes: Vec<String>,
     pub peak_kib: u64,
     pub most_files: u64,
@@ -96,8 +97,8 @@ struct Progress {
 /// Enrols and deploys all nodes.
 ///
 /// # Errors
-/// Fails if a node has not ended after `limit`, or if the conductor does not start
-/// again.
+/// If Ironic rejects a request, if a node has not ended after `limit`, if an agent
+/// hangs or ends by itself for good, or if the conductor does not start again.
 pub async fn deploy_all(
     lab: &Lab,
     room: &Room,
@@ -146,7 +147,8 @@ async fn enrol_all(api: &BareMetalApi, cast: &[Part], images: &Images) -> Result
     for_each(cast, async |part| {
         let mut properties = json!({"cpu_arch": "x86_64", "capabilities": "boot_mode:bios"});
         if part.trouble == Trouble::LargeImage {
-            // Without hints the agent takes no disk of that size.
+            // Without this hint the agent would choose no disk, because this one is too
+            // small for a root disk.
             properties["root_device"] = json!({"name": "/dev/sda"});
         }
         let node = json!({
@@ -206,7 +208,7 @@ impl Run<'_> {
         let mut last_report = Instant::now();
         loop {
             conductor.measure();
-            // An API that is too busy for one answer gets another request.
+            // If the API is too busy to answer, the next turn of the loop asks again.
             if let Ok(states) = conductor.states().await {
                 self.states = states;
             }
@@ -249,7 +251,8 @@ impl Run<'_> {
             .count()
     }
 
-    /// Looks at each node and its machine once.
+    /// Looks at each node and its machine once. Switches the machine on when Ironic
+    /// waits for the agent, and repeats a deployment that an outage has ended.
     async fn look(&mut self, api: &BareMetalApi) -> Result<()> {
         for (index, part) in self.cast.iter().enumerate() {
             let machine = &self.room.machines[index];
@@ -284,7 +287,7 @@ impl Run<'_> {
                 "wait call-back"
                     if seen.ending == Some("lock down") && node.repeated.len() < ATTEMPTS =>
                 {
-                    // The remedy that the agent prints.
+                    // A power cycle is the remedy that the agent prints.
                     node.repeated.push(TOKEN_LOST.to_owned());
                     let path = format!("/v1/nodes/{}/states/power", part.name());
                     let power = json!({"target": "rebooting"});
@@ -310,8 +313,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits for the end of the agents of active nodes, then switches all machines
-    /// off.
+    /// Waits until the agents of active nodes have ended, at most [`FAREWELL`]. Then
+    /// switches all machines off.
     async fn farewell(&mut self) {
         let began = Instant::now();
         let active = |index: usize, nodes: &[Progress]| {
@@ -395,7 +398,8 @@ impl Progress {
         }
     }
 
-    /// Switches the machine off before the node is deployed again.
+    /// Switches the machine off before the node is deployed again. Keeps the list of
+    /// crashes.
     fn forget_agent(&mut self, machine: &Machine) {
         self.crashes.extend(machine.seen().crashes);
         machine.power_off();

@@ -32,7 +32,7 @@ impl Disk {
         let made = program::run("losetup", &["--find", "--show", "--partscan", &path]).await?;
         let node = String::from_utf8(made.stdout)?.trim().to_owned();
         let open = File::open(&node).with_context(|| format!("opening {node}"));
-        // While it is open, this only marks the device to be removed after the last
+        // While the device is open, this only marks it for removal after the last
         // close.
         program::run("losetup", &["--detach", &node]).await?;
         let open = open?;

@@ -1,4 +1,4 @@
-//! The images, and the faults of the server that has them.
+//! The images, and the faults of the image server.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use super::cache::Cache;
 use super::cast::{Part, Trouble};
 use super::compressed_time::DAY;
 
-/// In bytes. Small, because two hundred of them are written side by side.
+/// In bytes. Small, because up to two hundred agents write their image at the same
+/// time.
 pub const SIZE: usize = 16 << 20;
 
 /// How long the port of the image server is closed after a break.
@@ -22,11 +23,11 @@ pub const AWAY: Duration = Duration::from_secs(5);
 const KERNEL: &str = "endurance/vmlinuz";
 const RAMDISK: &str = "endurance/initrd.img";
 
-/// In bytes: the start of the image of the day, which fills the agent's buffers before
-/// its memory is measured.
+/// In bytes: the start of the image of the day. The server sends it at full speed, so
+/// that it fills the agent's buffers before the test measures the agent's memory.
 const FAST_START: usize = SIZE / 2;
 
-/// The image of all agents with a [`Cache`].
+/// The image that all agents have in a run with a [`Cache`].
 pub const SHARED: &str = "endurance/shared.raw";
 
 /// The image of the day.
@@ -49,7 +50,7 @@ impl Images {
         }
     }
 
-    /// What an active node has at the start of its disk.
+    /// The expected start of the disk of an active node.
     #[must_use]
     pub fn content(&self) -> &[u8] {
         &self.good
@@ -164,7 +165,8 @@ fn image(seed: u64) -> Bytes {
     let mut state = seed;
     let mut bytes = Vec::with_capacity(SIZE);
     while bytes.len() < SIZE {
-        // The generator of Knuth's MMIX; its upper half is random enough.
+        // The linear congruential generator of Knuth's MMIX. Its upper half is random
+        // enough.
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);

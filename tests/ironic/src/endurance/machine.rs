@@ -1,4 +1,5 @@
-//! A machine that an agent runs on. Has the role of the power switch and of init.
+//! A machine that an agent runs on. This module has the role of the power switch and of
+//! init.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -27,10 +28,11 @@ const ENDINGS: [(i32, &str); 4] = [
     (83, "kexec"),
 ];
 
-/// After so many ends by itself an agent is not started again.
+/// The number of times that an agent may end by itself. After the last one it is not
+/// started again.
 const MOST_CRASHES: usize = 10;
 
-/// How long init waits before it starts an agent again that has ended by itself.
+/// The pause before the restart of an agent that has ended by itself.
 const BEFORE_RESTART: Duration = Duration::from_secs(1);
 
 /// If an agent is silent for this time, init considers it hung (`SILENCE` in
@@ -46,7 +48,8 @@ pub struct Seen {
     pub ending: Option<&'static str>,
     /// How the agent has ended by itself, each time.
     pub crashes: Vec<String>,
-    /// The last byte on its standard output: a sign of life every ten seconds.
+    /// The time of the last byte on the agent's standard output. The agent writes one
+    /// every ten seconds, as a sign of life.
     pub last_sign: Option<Instant>,
     powered: bool,
 }
@@ -62,7 +65,7 @@ impl Seen {
 pub struct Machine {
     orders: Sender<String>,
     seen: Arc<Mutex<Seen>>,
-    /// The thread whose namespaces are the machine's.
+    /// The ID of the thread whose namespaces are the machine's.
     pub thread: i32,
 }
 
@@ -70,11 +73,11 @@ pub struct Machine {
 pub struct Parts {
     pub name: String,
     pub agent: PathBuf,
-    /// See [`super::clock`].
+    /// The file with the clock's offset, see [`super::clock`].
     pub clock: PathBuf,
     pub clock_jumps: bool,
     pub disk: Disk,
-    /// The file that gets the agent's log after each end.
+    /// The file to which the agent's log is appended whenever the agent ends.
     pub log: PathBuf,
 }
 
@@ -99,7 +102,7 @@ impl Machine {
     /// Switches the machine on. It boots with this kernel command line.
     pub fn power_on(&self, command_line: &str) {
         lock(&self.seen).ending = None;
-        // The thread ends only with this value.
+        // The thread receives until this `Machine` is dropped, so there is no error.
         let _ = self.orders.send(command_line.to_owned());
     }
 
@@ -108,7 +111,7 @@ impl Machine {
         let mut seen = lock(&self.seen);
         seen.powered = false;
         if let Some(pid) = seen.pid {
-            // It may have ended meanwhile.
+            // The process may have ended meanwhile.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
@@ -128,9 +131,9 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread of a machine.
+/// The main function of a machine's thread.
 fn be(parts: &Parts, seen: &Mutex<Seen>, ready: &Sender<Result<i32>>, orders: &Receiver<String>) {
-    // Before the file systems become read-only for this thread.
+    // Created before the file systems become read-only for this thread.
     let log = File::create(&parts.log).with_context(|| format!("making {}", parts.log.display()));
     let entered = log.and_then(|log| {
         private_machine::enter(&parts.name, &parts.agent, &parts.clock, &parts.disk)?;
@@ -217,7 +220,8 @@ fn start(clock_jumps: bool) -> Result<Child> {
     }
     command
         .args([AGENT, "run"])
-        // The end of this stream says that the devices have their drivers.
+        // The end of its standard input tells the agent that init has loaded the
+        // drivers of the devices.
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -3,15 +3,16 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Clock ticks of a second in /proc (`USER_HZ`), the same on all of our machines.
+/// Clock ticks per second in /proc (`USER_HZ`): 100 on all of our machines.
 const TICKS: f64 = 100.0;
 
-/// In KiB: the growth of the resident memory counts as a fault only if it is larger
-/// than this and also larger than [`GROWTH`].
+/// In KiB: growth of the resident memory is a fault only if it is larger than this and
+/// also larger than the share [`GROWTH`] of the earlier value.
 const GROWTH_KIB: u64 = 512;
-/// The same as a share.
+/// The allowed growth of the resident memory as a share of its earlier value, if that
+/// is more than [`GROWTH_KIB`].
 const GROWTH: f64 = 0.05;
-/// A larger growth of the number of open files counts.
+/// Growth of the number of open files is a fault only if it is larger than this.
 const GROWTH_FILES: u64 = 2;
 
 /// The share of samples at the start that do not count, because the agent is still
@@ -28,7 +29,7 @@ pub struct Sample {
     pub files: u64,
 }
 
-/// Reads a process; `None` if it has ended.
+/// Takes a sample of a process. `None` if the process has ended.
 #[must_use]
 pub fn sample(pid: i32) -> Option<Sample> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -82,7 +83,8 @@ pub fn tree(pid: i32) -> Vec<i32> {
     all
 }
 
-/// The middle value.
+/// The median: of an even number of values the larger of the two in the middle, and 0
+/// without values.
 #[must_use]
 pub fn median(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
@@ -99,7 +101,7 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// `None` if there are fewer samples than can show anything.
+    /// `None` if a third of the samples after the warm-up is less than five samples.
     #[must_use]
     pub fn of(samples: &[Sample]) -> Option<Self> {
         let warm = (samples.len() as f64 * WARM_UP).ceil() as usize;
@@ -168,7 +170,8 @@ mod tests {
         assert_eq!(Trend::of(&[]), None);
     }
 
-    /// A thread of this process starts it, as a test does.
+    /// A test runs in a thread of its own, so /proc lists the child under that thread
+    /// only.
     #[test]
     fn children_of_threads_are_found() {
         let mut child = std::process::Command::new("sleep")

@@ -7,10 +7,12 @@ use std::net::SocketAddr;
 use procfs::net::{TcpNetEntry, TcpState};
 use procfs::process::{FDTarget, Process};
 
-/// How many files of each kind a process has open.
+/// The number of open files of a process, by kind. The kind is a path or a description
+/// in words.
 pub type OpenFiles = BTreeMap<String, u64>;
 
-/// How the word of a connection begins that somebody else has opened.
+/// The prefix of the kind of a connection that another program has opened to the
+/// process.
 const FROM: &str = "TCP from ";
 
 /// Reads the open files of a process. The process may be in another network namespace

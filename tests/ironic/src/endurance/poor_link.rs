@@ -26,7 +26,8 @@ pub const DELAYED: u64 = 50;
 /// because TCP takes a longer delay for a loss.
 pub const LONGEST_DELAY: Duration = Duration::from_millis(80);
 
-/// In bytes: an Ethernet frame with a VLAN tag is smaller.
+/// The size of the receive buffer in bytes. An Ethernet frame with a VLAN tag is
+/// smaller.
 const FRAME: usize = 2048;
 
 /// What happens to one frame.
@@ -80,7 +81,8 @@ pub struct Counts {
     pub delayed: AtomicU64,
 }
 
-/// In milliseconds: the longest wait for frames, so that new links are noticed.
+/// In milliseconds: the longest wait for frames. After it the thread looks for new
+/// links.
 const WAIT: u16 = 50;
 /// Frames that are copied from one tap before the next one has its turn.
 const TURN: usize = 32;
@@ -178,7 +180,8 @@ impl Links {
         }
     }
 
-    /// Waits until frames arrive or are due.
+    /// Waits until frames arrive or a delayed frame is due, but at most [`WAIT`].
+    /// Returns the indices of the ends that have frames.
     fn readable(&self) -> Vec<usize> {
         let next = self.delayed.peek().map(|Reverse((due, ..))| {
             let wait = due.saturating_duration_since(Instant::now()).as_millis();

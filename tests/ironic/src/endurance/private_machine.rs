@@ -1,9 +1,9 @@
-//! Makes a machine of a thread: its own network, host name, disks and settings.
+//! Turns a thread into a machine: with its own network, host name, disks and settings.
 //!
-//! The thread and the programs that it starts see one NIC and one disk. Every file
-//! system of the real machine is read-only for them, and they have no device node of
+//! The thread and the programs that it starts see one NIC and one disk. The root file
+//! system of the real machine is read-only for them, and they have no device nodes of
 //! its disks. The thread starts the programs without the capabilities in [`TAKEN`], so
-//! they cannot change anything else of the real machine.
+//! that they cannot change other parts of the real machine.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,8 +17,9 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use super::clock::ON_MACHINE;
 use super::disk::Disk;
 
-/// Capabilities that an agent in its ramdisk has but these agents do not have: making
-/// device nodes, setting the clock, rebooting, loading modules, and I/O ports.
+/// The argument of setpriv(1) that removes capabilities which an agent in a ramdisk
+/// has: making device nodes, setting the clock, rebooting, loading modules, and I/O
+/// ports.
 pub const TAKEN: &str = "-mknod,-sys_time,-sys_boot,-sys_module,-sys_rawio";
 
 /// The file that holds the kernel command line of the machine.
@@ -27,12 +28,12 @@ pub const COMMAND_LINE: &str = "/dev/.cmdline";
 /// The agent's program.
 pub const AGENT: &str = "/dev/.landfall-agent";
 
-/// What the agent writes to the kernel log.
+/// The file in place of the kernel log. It contains what the agent logs.
 pub const KERNEL_LOG: &str = "/dev/kmsg";
 
 const NONE: Option<&Path> = None;
 
-/// Gives the calling thread its namespaces and mounts.
+/// Gives the calling thread the namespaces and mounts of a machine.
 pub(super) fn enter(host_name: &str, agent: &Path, clock: &Path, disk: &Disk) -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS)
         .context("making the namespaces of a machine")?;
@@ -43,7 +44,7 @@ pub(super) fn enter(host_name: &str, agent: &Path, clock: &Path, disk: &Disk) ->
     mount(NONE, "/", NONE, read_only, NONE).context("making the root read-only")?;
     tmpfs("/dev")?;
     fs::write(AGENT, "")?;
-    // Before a file system covers its folder.
+    // Bind-mount the program first: one of the tmpfs below may cover its folder.
     bind(&agent.display().to_string(), AGENT)?;
     fs::write(ON_MACHINE, "")?;
     bind(&clock.display().to_string(), ON_MACHINE)?;
@@ -105,7 +106,7 @@ fn sysfs(disk: &Disk) -> Result<()> {
     for folder in ["/sys/block", "/sys/class/block", "/sys/dev/block"] {
         tmpfs(folder)?;
     }
-    // The firmware's variables.
+    // Hides the firmware's variables of the real machine.
     tmpfs("/sys/firmware")?;
     fs::create_dir("/sys/block/sda")?;
     bind(&own, "/sys/block/sda")?;
@@ -118,14 +119,14 @@ fn sysfs(disk: &Disk) -> Result<()> {
 fn proc() -> Result<()> {
     fs::write(COMMAND_LINE, "")?;
     bind(COMMAND_LINE, "/proc/cmdline")?;
-    // Without a console, the log is in the kernel log only. Files that affect the whole
-    // machine are hidden, too.
+    // Without consoles the agent logs only to the kernel log. Files that affect the
+    // whole real machine are hidden, too.
     for file in [
         "/proc/consoles",
         "/proc/sysrq-trigger",
         "/proc/sys/vm/drop_caches",
     ] {
-        // A kernel may be built without it.
+        // A kernel may be built without this file.
         if !Path::new(file).exists() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The tables of a run, as text and as JSON. Has no side effects.
+//! The report of a run, as text and as JSON. Has no side effects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,8 @@ pub struct Figures {
     pub frames: Frames,
     pub conductor_restarts: u32,
     pub conductor_cpu: f64,
-    /// From the first request for a deployment to the end of the last one.
+    /// The time from the first request for a deployment to the end of the last
+    /// deployment.
     pub lasted: Duration,
     pub day: Option<Day>,
 }
@@ -43,7 +44,8 @@ impl From<&Counts> for Frames {
     }
 }
 
-/// What is wrong with the end of this node; `None` if it has ended as planned.
+/// The fault of a node or of its agent. `None` if the node ended as planned and the
+/// agent did not crash.
 #[must_use]
 pub fn fault(ended: &Ended) -> Option<String> {
     let Ended { state, reason, .. } = ended;
@@ -74,7 +76,7 @@ fn seconds(ended: &[&Ended]) -> (u64, u64) {
     (median(all), most)
 }
 
-/// Text in Markdown.
+/// The tables in Markdown.
 #[must_use]
 pub fn text(figures: &Figures) -> String {
     let mut groups = BTreeMap::<(Trouble, bool), Vec<&Ended>>::new();
@@ -129,7 +131,7 @@ pub fn text(figures: &Figures) -> String {
     text
 }
 
-/// The values of every node.
+/// The figures of the run, with the values of every node.
 #[must_use]
 pub fn json(figures: &Figures) -> Value {
     let nodes: Vec<Value> = figures

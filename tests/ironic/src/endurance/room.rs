@@ -39,7 +39,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Makes one machine for each part of the cast. All are off.
+    /// Makes one machine for each part of the cast. All machines are off.
     pub async fn make(lab: &Lab, cast: &[Part], agent: &Path) -> Result<Self> {
         own_mounts()?;
         more_files()?;
@@ -90,9 +90,9 @@ impl Room {
         Ok(())
     }
 
-    /// Connects the machine to the lab's bridge. A poor link is between two bridges:
-    /// one for this machine alone, and the lab's. The machine's NIC is always a veth,
-    /// because the agent ignores taps.
+    /// Connects the machine to the lab's bridge. A machine with a poor link has a
+    /// bridge of its own, and the poor link joins this bridge and the lab's. The
+    /// machine's NIC is always a veth, because the agent ignores taps.
     async fn plug_in(&self, part: &Part, thread: i32) -> Result<()> {
         let (number, mac) = (part.number, part.mac());
         let bridge = match part.link {
@@ -126,8 +126,9 @@ impl Room {
 pub fn command_line(part: &Part) -> String {
     let (mac, address) = (part.mac().replace(':', "-"), part.address());
     let api = Family::V4.url(conductor::PORT);
-    // 20 agents of 200 make the image server fail for 5 s each, possibly one after the
-    // other.
+    // In a run with 200 agents, 20 of them make the image server fail for 5 s each,
+    // possibly one after the other. 40 retries with pauses of 3 s take longer than
+    // these 100 s.
     let retries = 40;
     format!(
         "ipa-api-url={api} BOOTIF=01-{mac} ip={address}::{HOST_V4}:255.255.255.0:::none \
@@ -142,7 +143,7 @@ async fn ip(line: &str) -> Result<()> {
     program::run("ip", &words).await.map(drop)
 }
 
-/// Gives the lab's thread mounts of its own, for the small file systems.
+/// Gives the lab's thread its own mount namespace, for the small file systems.
 fn own_mounts() -> Result<()> {
     let none = None::<&str>;
     unshare(CloneFlags::CLONE_NEWNS).context("making a mount namespace")?;
@@ -150,8 +151,9 @@ fn own_mounts() -> Result<()> {
         .context("making the mounts private")
 }
 
-/// A poor link has two open files, a machine has four. Each heartbeat that Ironic
-/// answers needs one more for a moment.
+/// Raises the limit of open files to the hard limit. A poor link has two open files, a
+/// machine has four, and each heartbeat that Ironic answers needs one more for a
+/// moment.
 fn more_files() -> Result<()> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most).context("raising the limit of open files")

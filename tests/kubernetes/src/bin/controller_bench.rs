@@ -1,5 +1,5 @@
-//! Measures how long the controller takes to make new resources Ready, next to a loop
-//! that only patches their status (`make bench`).
+//! Measures how long the controller takes to make new resources Ready, and compares it
+//! with a loop that only patches their status (`make bench`).
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use landfall_kubernetes_tests::{Cluster, NAMESPACE, RunningCopy, fleet, wait_for
 use serde_json::json;
 
 const HOSTS: usize = 10_000;
-/// As many as the controller has runs at the same time.
+/// The number of concurrent patches of the loop: the controller's default concurrency.
 const AT_ONCE: usize = 32;
 
 #[tokio::main(flavor = "current_thread")]

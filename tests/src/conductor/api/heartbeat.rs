@@ -67,7 +67,8 @@ fn take(
         return bad(&format!("Unexpected arguments: {other}"));
     }
     let text = |key: &str| body.get(key).and_then(Value::as_str);
-    // Before the heartbeat can be rejected, because the message has left the host.
+    // Record the message even if the heartbeat is rejected below: the message has
+    // already left the host.
     if let Some(message) = text("agent_status_message") {
         let mut memory = shared.memory();
         memory.status_messages.push(message.to_owned());

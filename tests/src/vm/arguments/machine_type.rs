@@ -1,4 +1,5 @@
-//! What QEMU emulates: a PC, or the machine `virt` with aarch64.
+//! The arguments for the type of machine that QEMU emulates: a PC, or the machine
+//! `virt` with aarch64.
 
 use landfall_initramfs::arch::Arch;
 
@@ -38,7 +39,8 @@ pub(super) fn pc(machine: &Machine, kvm: bool, list: &mut Arguments) {
 pub(super) fn virt(list: &mut Arguments) {
     list.option("-machine", "virt");
     list.option("-accel", "tcg,thread=multi");
-    // The pointer authentication of the standard takes half of the time.
+    // With the architected algorithm of pointer authentication, emulation spends half
+    // of its time there. `pauth-impdef` selects a fast algorithm.
     list.option("-cpu", "max,pauth-impdef=on");
     list.option("-device", "ramfb");
 }

@@ -1,4 +1,4 @@
-//! What a guest's screen shows.
+//! Reads a guest's screen, and waits for texts on it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -80,7 +80,8 @@ impl Guest {
         self.until_status(lab, what, &missing, limit).await
     }
 
-    /// Waits until nothing is `missing` on the status screen.
+    /// Waits until a status screen lacks nothing. `missing` returns the texts that a
+    /// screen lacks. Each screen is saved as the picture `TEST.WHAT.png`.
     async fn until_status(
         &mut self,
         lab: &Lab,
@@ -106,7 +107,8 @@ impl Guest {
         }
     }
 
-    /// Waits until the VGA text screen shows the text.
+    /// Waits until the VGA text screen shows the text, and saves the screen as a
+    /// picture.
     pub async fn until_screen(
         &mut self,
         picture: &Path,

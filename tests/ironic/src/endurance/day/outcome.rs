@@ -28,10 +28,10 @@ pub struct Waited {
     /// these connections is the number of commands in half a minute, whatever the agent
     /// does.
     pub trend: Option<Trend>,
-    /// The most connections of clients at a time, and those that are left after
-    /// [`IDLE`], in which no client has sent anything.
+    /// The maximum number of concurrent connections of clients, and the number that is
+    /// left after [`IDLE`], in which no client has sent anything.
     pub clients: (u64, u64),
-    /// What is open at the end and was not at the start, in words.
+    /// The files that are open at the end and were not at the start, in words.
     pub opened: String,
     pub crashes: Vec<String>,
 }
@@ -47,7 +47,8 @@ pub struct Day {
 }
 
 impl Day {
-    /// What is wrong; empty if every agent has waited without growing.
+    /// The faults. Empty if all agents ran through the day without growth, crashes or
+    /// leftover connections.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -64,7 +65,8 @@ impl Day {
         for agent in &self.agents {
             let name = agent.part.name();
             match agent.trend.map(|trend| trend.growth()) {
-                // The memory of QEMU's translator is not the agent's.
+                // An agent whose clock jumps runs in QEMU, whose memory is not the
+                // agent's.
                 _ if agent.part.clock_jumps() => {}
                 None => faults.push(format!("{name}: too few samples of its memory")),
                 Some(Some(growth)) => {
