@@ -105,11 +105,9 @@ fn first_steps(nic: &NicState) -> Vec<StepResult> {
     vec![StepResult::done(Step::Carrier, "ok"), address]
 }
 
-/// The whole screen: what the search looks for, and how far each NIC has come. The
-/// function masks secrets before it breaks a line, because it cannot recognise half a
-/// secret.
+/// The whole screen: what the search looks for, and how far each NIC has come.
 pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<String> {
-    let mut lines = wrapped("", &without_secrets(&format!("looking for {service}")), 2);
+    let mut lines = wrapped("", &format!("looking for {service}"), 2);
     if let Some(source) = network.source {
         lines.extend(wrapped("", &format!("network: {source}"), 2));
     }
@@ -198,8 +196,10 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
     })
 }
 
+/// The text without its secrets, in lines of at most [`WIDTH`] characters. The secrets go
+/// first: whoever prints the lines masks secrets too, but cannot recognise half a secret.
 fn wrapped(label: &str, text: &str, indent: usize) -> Vec<String> {
-    landfall_report::wrap::wrapped(label, text, indent, WIDTH)
+    landfall_report::wrap::wrapped(label, &without_secrets(text), indent, WIDTH)
 }
 
 #[cfg(test)]

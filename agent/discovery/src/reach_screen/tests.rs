@@ -269,7 +269,18 @@ fn a_signed_link_is_masked_before_its_line_is_broken() {
         "https://s3.example.org/images/fcos-41.raw.xz?X-Amz-Credential=s3cret&X-Amz-Signature=s3cret",
         &format!("https://{user}:s3cret@images.example.org/fcos-41.raw.xz"),
     ] {
-        let text = screen(service, &NetworkState::default(), &Reach::default()).join("\n");
+        let network = NetworkState {
+            nics: vec![given(1)],
+            faults: vec![format!("cannot read the network of {service}")],
+            ..NetworkState::default()
+        };
+        let step = StepResult::failed(Step::Http, format!("redirected to {service}"));
+        let reach = Reach {
+            over: None,
+            ways: [(1, vec![step])].into(),
+        };
+        let text = screen(service, &network, &reach).join("\n");
         assert!(!text.contains("s3cret") && !text.contains("aaaa"), "{text}");
+        assert!(text.contains("redirected to"), "{text}");
     }
 }
