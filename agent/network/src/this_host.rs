@@ -14,8 +14,9 @@ use super::links::{Link, LinkEvent, LinkKind, LinkWatch};
 /// How long the agent waits for a NIC that identifies the host. After this time it
 /// uses the next source of the network configuration.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The time limit while the machine has no NIC, because the machine cannot continue
-/// without a NIC. NetworkManager waits for a device for the same time.
+/// The time limit while the machine has no NIC. It is longer than [`LIMIT`], because
+/// without a NIC no other source gives a network either. NetworkManager waits for a
+/// device for the same time.
 const FIRST_NIC_LIMIT: Duration = Duration::from_secs(60);
 /// How long to wait for another NIC after the last NIC has appeared and the last driver
 /// is loaded, because USB and firmware do not report that they are done.
@@ -66,10 +67,12 @@ async fn look(
             if hosts.with_mac(&macs).is_some() && (is_settled || !hosts.have_hints()) {
                 return Ok(());
             }
-            let mut end = match nics.is_empty() {
-                true => start + FIRST_NIC_LIMIT,
-                false => start + LIMIT,
+            let limit = if nics.is_empty() {
+                FIRST_NIC_LIMIT
+            } else {
+                LIMIT
             };
+            let mut end = start + limit;
             if is_settled && !nics.is_empty() {
                 end = end.min(last_news + QUIET);
             }
@@ -101,7 +104,7 @@ async fn look(
                     }
                     logged = true;
                     let count = hosts.hosts.len();
-                    let limit = LIMIT.as_secs();
+                    let limit = limit.as_secs();
                     tracing::info!(
                         "waiting for a NIC of one of the {count} hosts in the ramdisk, at most {limit} s"
                     );
