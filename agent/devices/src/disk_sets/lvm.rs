@@ -27,12 +27,18 @@ pub struct VolumeGroup {
     pub devices: Option<usize>,
 }
 
+const UNKNOWN: VolumeGroup = VolumeGroup {
+    name: None,
+    devices: None,
+};
+
 /// The volume group that a device of `size` bytes belongs to. `None` if the device is no
-/// physical volume, if no volume group uses it yet, or if none of its metadata can be
-/// parsed.
+/// physical volume, or if all its metadata areas are empty, because no volume group uses
+/// it yet. A physical volume whose metadata cannot be read or parsed may belong to a
+/// group, so it counts as a member of an unknown one.
 ///
 /// # Errors
-/// If the device cannot be read.
+/// If the start of the device cannot be read.
 pub fn find(device: &File, size: u64) -> io::Result<Option<VolumeGroup>> {
     if size < HEAD as u64 {
         return Ok(None);
@@ -42,36 +48,44 @@ pub fn find(device: &File, size: u64) -> io::Result<Option<VolumeGroup>> {
     let Some(areas) = metadata_areas(&head) else {
         return Ok(None);
     };
-    if areas.is_empty() {
-        return Ok(Some(VolumeGroup {
-            name: None,
-            devices: None,
-        }));
-    }
+    let mut is_free = !areas.is_empty();
     for area in areas {
-        if area.offset.saturating_add(SECTOR as u64) > size {
-            continue;
-        }
-        let mut header = vec![0; SECTOR];
-        device.read_exact_at(&mut header, area.offset)?;
-        let Some(text) = text_in_area(&header) else {
-            continue;
-        };
-        if text.size > TEXT_LIMIT || area.offset.saturating_add(area.size) > size {
-            continue;
-        }
-        // The area is a ring: text that does not fit at its end continues after the
-        // header.
-        let until_end = area.size.saturating_sub(text.offset).min(text.size);
-        let mut bytes = vec![0; text.size as usize];
-        let (first, rest) = bytes.split_at_mut(until_end as usize);
-        device.read_exact_at(first, area.offset + text.offset)?;
-        device.read_exact_at(rest, area.offset + SECTOR as u64)?;
-        if let Some(group) = parse_metadata(&bytes) {
-            return Ok(Some(group));
+        match metadata_in(device, size, area) {
+            Ok(Metadata::Group(group)) => return Ok(Some(group)),
+            Ok(Metadata::Empty) => {}
+            Ok(Metadata::Unknown) | Err(_) => is_free = false,
         }
     }
-    Ok(None)
+    Ok((!is_free).then_some(UNKNOWN))
+}
+
+/// What a metadata area contains.
+enum Metadata {
+    Empty,
+    Group(VolumeGroup),
+    /// The area is damaged, or LVM keeps no metadata in it.
+    Unknown,
+}
+
+fn metadata_in(device: &File, size: u64, area: Place) -> io::Result<Metadata> {
+    if area.offset.saturating_add(area.size) > size || area.size < SECTOR as u64 {
+        return Ok(Metadata::Unknown);
+    }
+    let mut header = vec![0; SECTOR];
+    device.read_exact_at(&mut header, area.offset)?;
+    let text = match text_in_area(&header) {
+        AreaText::None => return Ok(Metadata::Empty),
+        AreaText::At(text) if text.size <= TEXT_LIMIT && text.offset <= area.size => text,
+        AreaText::At(_) | AreaText::Unknown => return Ok(Metadata::Unknown),
+    };
+    // The area is a ring: text that does not fit at its end continues after the
+    // header.
+    let until_end = (area.size - text.offset).min(text.size);
+    let mut bytes = vec![0; text.size as usize];
+    let (first, rest) = bytes.split_at_mut(until_end as usize);
+    device.read_exact_at(first, area.offset + text.offset)?;
+    device.read_exact_at(rest, area.offset + SECTOR as u64)?;
+    Ok(parse_metadata(&bytes).map_or(Metadata::Unknown, Metadata::Group))
 }
 
 /// A range of bytes, on the device or in an area.
@@ -89,11 +103,15 @@ fn place(bytes: &[u8], at: usize) -> Option<Place> {
 }
 
 /// The metadata areas that the label in the first sectors lists. `None` if this is
-/// no physical volume.
+/// no physical volume. Empty if the label lists no area, or if its lists are damaged.
 pub fn metadata_areas(head: &[u8]) -> Option<Vec<Place>> {
     let label = head.chunks(SECTOR).take(LABEL_SECTORS).find(|sector| {
         sector.starts_with(b"LABELONE") && sector.get(24..32) == Some(b"LVM2 001")
     })?;
+    Some(listed_areas(label).unwrap_or_default())
+}
+
+fn listed_areas(label: &[u8]) -> Option<Vec<Place>> {
     let offset = u32_at(label, 20)?;
     // After the identity of 32 bytes and the size come two lists: the data areas and
     // the metadata areas. An entry of zeros ends each list.
@@ -113,15 +131,33 @@ pub fn metadata_areas(head: &[u8]) -> Option<Vec<Place>> {
     None
 }
 
-/// The place of the newest metadata, relative to the start of the area, from the
-/// area's header. `None` if the header is not that of an area, or if the area is
-/// still empty.
-pub fn text_in_area(header: &[u8]) -> Option<Place> {
-    if header.get(4..20) != Some(AREA_MAGIC) {
-        return None;
+/// What the header of a metadata area says about the text in the area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AreaText {
+    /// The area is still empty.
+    None,
+    /// The place of the newest text, relative to the start of the area.
+    At(Place),
+    /// The header is damaged, or it tells LVM to ignore the area
+    /// (`pvchange --metadataignore`).
+    Unknown,
+}
+
+/// Reads the header of a metadata area (`mda_header` of LVM2).
+pub fn text_in_area(header: &[u8]) -> AreaText {
+    /// `RAW_LOCN_IGNORED`
+    const IGNORED: u32 = 1;
+    let (Some(text), Some(flags)) = (place(header, 40), u32_at(header, 60)) else {
+        return AreaText::Unknown;
+    };
+    if header.get(4..20) != Some(AREA_MAGIC) || flags & IGNORED != 0 {
+        return AreaText::Unknown;
     }
-    let text = place(header, 40)?;
-    (text.offset >= SECTOR as u64 && text.size > 0).then_some(text)
+    match text {
+        Place { offset: 0, .. } | Place { size: 0, .. } => AreaText::None,
+        text if text.offset < SECTOR as u64 => AreaText::Unknown,
+        text => AreaText::At(text),
+    }
 }
 
 /// Reads the name and the number of devices from LVM's metadata text:

@@ -78,11 +78,24 @@ fn volume_groups_as_lvm_makes_them() {
     // A physical volume without a metadata area.
     let bare = ["--metadatacopies", "0", path(2)];
     lvm("pvcreate", &bare).unwrap();
-    let unnamed = VolumeGroup {
-        name: None,
-        devices: None,
+    assert_eq!(found(2), Some(UNKNOWN));
+    // An area that LVM is to ignore: other devices hold the metadata.
+    lvm("pvcreate", &["--metadataignore", "y", "-ff", path(2)]).unwrap();
+    lvm("vgextend", &[name, path(2)]).unwrap();
+    assert_eq!(found(2), Some(UNKNOWN));
+    assert_eq!(found(1), group(3));
+    // Metadata that cannot be parsed: all text of the area, which ends at 1 MiB, then the
+    // area's magic number.
+    let damage = |offset: u64, length: usize| {
+        let file = disks[1].as_file();
+        file.write_all_at(&vec![b'x'; length], offset).unwrap();
+        find(file, 32 * MIB).unwrap()
     };
-    assert_eq!(found(2), Some(unnamed));
+    assert_eq!(damage(4096 + 512, MIB as usize - 4096 - 512), Some(UNKNOWN));
+    assert_eq!(damage(4096, 512), Some(UNKNOWN));
+    // The lists of the label: no entry of zeros ends them.
+    assert_eq!(damage(512 + 32 + 40, 440), Some(UNKNOWN));
+    assert_eq!(damage(512, 8), None, "no label");
 }
 
 #[test]
