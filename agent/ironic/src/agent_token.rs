@@ -43,9 +43,10 @@ impl AgentToken {
                 None
             }
         };
+        let is_usable = |token: &String| token.len() >= SHORTEST;
         let given = given.map(str::to_owned);
         Self {
-            token: kept.or(given).filter(|token| token.len() >= SHORTEST),
+            token: { kept.filter(is_usable) }.or_else(|| given.filter(is_usable)),
             file,
         }
     }
@@ -82,6 +83,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(token(&dir, None).learn(Some(TOKEN)), Ok(TOKEN));
         assert_eq!(token(&dir, None).learn(Some(ALREADY_SENT)), Ok(TOKEN));
+    }
+
+    #[test]
+    fn a_damaged_stored_token_does_not_hide_the_given_one() {
+        let dir = tempfile::tempdir().unwrap();
+        StateFile::new(dir.path(), "token").store_or_warn(b"damaged");
+        assert_eq!(
+            token(&dir, Some(TOKEN)).learn(Some(ALREADY_SENT)),
+            Ok(TOKEN)
+        );
     }
 
     #[test]
