@@ -27,12 +27,13 @@ fn parse(mounts: &str) -> Vec<Mount> {
         .collect()
 }
 
-/// Resolves the escapes of a blank (`\040`), a tab, a line break and a backslash.
+/// Resolves the escapes of a blank (`\040`), a tab, a line break, a `#` and a backslash.
 fn unescape(word: &str) -> String {
     [
         ("\\040", " "),
         ("\\011", "\t"),
         ("\\012", "\n"),
+        ("\\043", "#"),
         ("\\134", "\\"),
     ]
     .iter()
@@ -98,10 +99,10 @@ mod tests {
     #[test]
     fn mounts_are_shown_as_mount_does() {
         let text =
-            "rootfs / rootfs rw,size=1k 0 0\n/dev/sr0 /media/a\\040b iso9660 ro 0 0\nshort\n";
+            "rootfs / rootfs rw,size=1k 0 0\n/dev/sr0 /media/a\\040b\\043 iso9660 ro 0 0\nshort\n";
         assert_eq!(
             mount(text),
-            "rootfs on / type rootfs (rw,size=1k)\n/dev/sr0 on /media/a b type iso9660 (ro)\n"
+            "rootfs on / type rootfs (rw,size=1k)\n/dev/sr0 on /media/a b# type iso9660 (ro)\n"
         );
     }
 

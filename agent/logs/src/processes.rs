@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use nix::unistd::{SysconfVar, sysconf};
+
 /// A process according to /proc/PID/stat (proc(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
@@ -32,6 +34,12 @@ pub(super) fn ps(proc: &Path) -> String {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
     numbers.sort_unstable();
+    // Kernels for aarch64 servers may have pages of 64 KiB.
+    let page_size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    let page_kib = page_size
+        .and_then(|size| u64::try_from(size).ok())
+        .unwrap_or(4096)
+        >> 10;
     for number in numbers.into_iter().take(MOST) {
         let directory = proc.join(number.to_string());
         // The process may have ended meanwhile.
@@ -49,7 +57,7 @@ pub(super) fn ps(proc: &Path) -> String {
             out,
             "{uid:>5} {number:>7} {:>10} {:>10} {:<4} {:>5}:{:02} {}",
             stat.virtual_bytes >> 10,
-            stat.resident_pages * 4,
+            stat.resident_pages * page_kib,
             stat.state,
             seconds / 60,
             seconds % 60,

@@ -1,7 +1,7 @@
 //! Reads the journal of a live system with journalctl(1). There the agent is one
 //! service of many, and the services that it starts log more than the agent itself.
 
-use std::io::Read as _;
+use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -10,7 +10,8 @@ use std::time::Duration;
 /// The maximum number of lines. If the lines together are longer than a member of the
 /// archive may be, the archive drops the first lines.
 const MOST_LINES: usize = 40_000;
-const BYTES: u64 = 16 << 20;
+/// The newest lines that fit are kept.
+const BYTES: usize = 16 << 20;
 /// The minimum size in bytes. Landfall treats shorter output as a failure of journalctl,
 /// as Ironic's agent does.
 const SHORTEST: usize = 50;
@@ -34,10 +35,8 @@ fn run(command: &mut Command) -> Option<String> {
     let output = child.stdout.take()?;
     let (sender, receiver) = sync_channel(1);
     thread::spawn(move || {
-        let mut bytes = Vec::new();
         // Use the output that was read before an error.
-        let _ = output.take(BYTES).read_to_end(&mut bytes);
-        let _ = sender.send(bytes);
+        let _ = sender.send(last_bytes(output, BYTES));
     });
     let bytes = receiver.recv_timeout(LIMIT).unwrap_or_default();
     // End journalctl, which may still be writing.
@@ -46,9 +45,36 @@ fn run(command: &mut Command) -> Option<String> {
     (bytes.len() >= SHORTEST).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The last `most` bytes until the end of the input or the first error.
+fn last_bytes(mut input: impl Read, most: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while input
+        .by_ref()
+        .take(most as u64)
+        .read_to_end(&mut bytes)
+        .is_ok_and(|read| read > 0)
+    {
+        bytes.drain(..bytes.len().saturating_sub(most));
+    }
+    bytes.drain(..bytes.len().saturating_sub(most));
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_output_is_kept() {
+        for (input, kept) in [
+            ("", ""),
+            ("abc", "abc"),
+            ("abcdefgh", "fgh"),
+            ("abcdef", "def"),
+        ] {
+            assert_eq!(last_bytes(input.as_bytes(), 3), kept.as_bytes());
+        }
+    }
 
     #[test]
     fn only_output_with_the_size_of_a_journal_is_used() {
