@@ -90,7 +90,7 @@ impl Delivery {
         };
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         let mut hurry = self.shared.hurry.subscribe();
-        for _ in 0..attempts {
+        for attempt in 1..=attempts {
             match self.post(&body).await {
                 Outcome::Taken => {
                     self.is_reported = false;
@@ -102,6 +102,9 @@ impl Delivery {
                     if matches!(report.report.what, What::Done | What::Failed { .. }) {
                         self.is_reported = false;
                     }
+                    return self.complain(&why, "this report is lost");
+                }
+                Outcome::Failed(why) if attempt == attempts => {
                     return self.complain(&why, "this report is lost");
                 }
                 Outcome::Failed(why) => self.complain(&why, "trying again"),
