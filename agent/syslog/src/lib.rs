@@ -123,9 +123,10 @@ async fn connect(
     let stream = timeout(LIMIT, TcpStream::connect(&addresses[..]));
     let stream = stream.await.map_err(|_| no_answer())?;
     let stream = stream.map_err(|error| error.to_string())?;
-    let Some(tls) = tls.filter(|_| server.transport == SyslogTransport::Tls) else {
+    if server.transport != SyslogTransport::Tls {
         return Ok(Connection::Stream(Box::new(stream)));
-    };
+    }
+    let tls = tls.ok_or("TLS: expected the trusted authorities, found none")?;
     let name = ServerName::try_from(server.host.clone()).map_err(|error| error.to_string())?;
     let stream = timeout(
         LIMIT,
