@@ -79,5 +79,6 @@ fn function(fields: &Fields) -> Option<(u32, String)> {
         fields.fault("vlan-proto", "expected vlan-id or qos as well, found none");
     }
     words.extend(vlan.map(|vlan| format!("vlans={vlan}.{qos}.{protocol}")));
-    Some((fields.unsigned("id", MOST_FUNCTIONS)?, words.join(" ")))
+    // Numbers begin at 0.
+    Some((fields.unsigned("id", MOST_FUNCTIONS - 1)?, words.join(" ")))
 }
