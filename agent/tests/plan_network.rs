@@ -66,6 +66,8 @@ fn json_and_text_show_the_plan_of_the_boot() {
     .unwrap();
     let file = fs::read_to_string(keyfiles.join("ens3.nmconnection")).unwrap();
     assert!(file.contains("route1=10.2.0.0/16,10.0.0.1\n"), "{file}");
+    // A boot skips hidden files, so this one does not matter.
+    fs::write(keyfiles.join(".hidden.nmconnection"), "broken").unwrap();
     // `--network-keyfile` accepts these files: one file, or a directory of them.
     for path in [keyfiles.clone(), keyfiles.join("ens3.nmconnection")] {
         let given = ["--network-keyfile", path.to_str().unwrap()];

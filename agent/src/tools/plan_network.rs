@@ -194,7 +194,7 @@ fn of_keyfiles(paths: &[PathBuf]) -> Result<Document> {
         }
         let entries = fs::read_dir(path).map_err(|error| of_path("read", path, &error))?;
         let found = entries.flatten().map(|entry| entry.path());
-        files.extend(found.filter(|path| path.extension().is_some_and(|e| e == "nmconnection")));
+        files.extend(found.filter(|path| is_keyfile(path)));
     }
     let keyfile = |path: &PathBuf| -> Result<Keyfile> {
         Ok(Keyfile {
@@ -204,6 +204,15 @@ fn of_keyfiles(paths: &[PathBuf]) -> Result<Document> {
     };
     let files: Vec<Keyfile> = files.iter().map(keyfile).collect::<Result<_>>()?;
     Ok(NetworkPlan::from_keyfiles(&files).map_err(|error| error.lines()))
+}
+
+/// Whether a boot reads this file of a directory with keyfiles: like NetworkManager, it
+/// skips hidden files.
+fn is_keyfile(path: &Path) -> bool {
+    let is_hidden = path
+        .file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    !is_hidden && path.extension().is_some_and(|e| e == "nmconnection")
 }
 
 fn read(file: &Path, largest: usize) -> Result<String> {

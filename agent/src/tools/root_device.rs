@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use landfall_inventory::hint_candidate::{Candidate as _, GIB};
@@ -56,7 +56,7 @@ type Device = Map<String, Value>;
 /// If the file cannot be read, if the file or the hints are not JSON, if the hints cannot
 /// be used, or if no disk matches them.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let devices = read_devices(arguments)?;
+    let devices = devices_of(&arguments.devices)?;
     let chosen = choose(&devices, &arguments.hints, arguments.all)?;
     if arguments.json {
         stdout::line(json_answer(&chosen, arguments.all))?;
@@ -81,12 +81,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     names[..shown].iter().try_for_each(stdout::line)
 }
 
-fn read_devices(arguments: &Arguments) -> Result<Vec<Value>> {
-    let path = &arguments.devices;
+fn devices_of(path: &Path) -> Result<Vec<Value>> {
     let mut text = String::new();
+    // Read one byte beyond the limit, so that a file that is too long is noticed.
     File::open(path)
-        .and_then(|file| file.take(FILE_LIMIT).read_to_string(&mut text))
+        .and_then(|file| file.take(FILE_LIMIT + 1).read_to_string(&mut text))
         .map_err(|error| unreadable(&path.display().to_string(), &error))?;
+    if text.len() as u64 > FILE_LIMIT {
+        let error = format!("expected at most {} MiB, found more", FILE_LIMIT >> 20);
+        return Err(unreadable(&path.display().to_string(), &error));
+    }
     serde_json::from_str(&text).map_err(|error| unreadable(&path.display().to_string(), &error))
 }
 
@@ -254,6 +258,14 @@ mod tests {
             {"name": "/dev/sdb", "size": 4_u64 << 30, "serial": "A", "rotational": "junk"},
             {"name": "/dev/sdc", "size": 100, "serial": ["B", 7], "model": "x"},
         ])
+    }
+
+    #[test]
+    fn a_file_over_the_limit_is_not_cut() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(FILE_LIMIT + 1).unwrap();
+        let error = devices_of(file.path()).unwrap_err();
+        assert!(error.to_string().contains("at most 64 MiB"), "{error}");
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn table<'a>(status: &'a Status, process: &Process, now: f64) -> Vec<Metric<'a>>
         ),
         metric(
             "landfall_done",
-            "1 if the machine is finished and is about to restart.",
+            "1 if the agent has finished its work on this machine.",
             [Sample::plain(u8::from(status.done.is_some()))],
         ),
         metric(
