@@ -25,6 +25,10 @@ use crate::medium_identity::MediumIdentity;
 use crate::ramdisk_command::{Ingredients, build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
 
+/// In bytes, for the estimate of the free space: the boot loaders and the directories.
+/// With Secure Boot, shim and GRUB take some 5 MB.
+const MOST_FOR_LOADERS: u64 = 8 << 20;
+
 #[derive(Serialize)]
 struct IsoSummary {
     path: std::path::PathBuf,
@@ -96,10 +100,9 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         epoch: epoch::from_environment()?,
         coreos_image: coreos_image.as_ref(),
     };
-    // The estimate leaves out the boot loaders and the directories: with Secure Boot some
-    // 5 MB.
     let image_bytes = coreos_image.as_ref().map_or(0, |placed| placed.image.size);
-    let files = kernel_bytes + ramdisk.bytes + area_bytes(arguments) + image_bytes;
+    let files =
+        kernel_bytes + ramdisk.bytes + area_bytes(arguments) + image_bytes + MOST_FOR_LOADERS;
     free_space::require(directory_of(&output), files, "the ISO")?;
     iso_image::write(&medium, work.path(), output.temporary_path())?;
     let (bytes, sha256) = digest(output.temporary_path(), None)?;

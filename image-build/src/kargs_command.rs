@@ -142,8 +142,13 @@ fn keyfile(path: &Path) -> Result<(String, Vec<u8>)> {
     let name = name.with_context(|| format!("{}: expected a file name", path.display()))?;
     let mut content = Vec::new();
     File::open(path)
-        .and_then(|file| file.take(MOST_KEYFILE).read_to_end(&mut content))
+        .and_then(|file| file.take(MOST_KEYFILE + 1).read_to_end(&mut content))
         .with_context(reading)?;
+    ensure!(
+        content.len() as u64 <= MOST_KEYFILE,
+        "{}: expected a keyfile of at most {MOST_KEYFILE} bytes, found more",
+        path.display()
+    );
     Ok((name.to_owned(), content))
 }
 

@@ -80,8 +80,7 @@ async fn serve(arguments: &ServeArguments) -> Result<()> {
 }
 
 /// Reads the hosts again, and with `everything` also the base and the certificate. After
-/// an error the hosts and the base are unchanged, unless the certificate became invalid
-/// after its check.
+/// an error the hosts and the base are unchanged.
 fn reload(
     content: &mut Content<'_>,
     service: &Service,
@@ -99,11 +98,14 @@ fn reload(
             false => EmptyFiles::Suspicious,
         })?;
         let count = hosts.count();
-        match everything.then(|| content.changed_base()).flatten() {
-            Some(base) => content.put_on(store, base?, hosts)?,
+        let base = everything.then(|| content.changed_base()).flatten();
+        let base = base.transpose()?;
+        // Before the hosts: its files may have become invalid since the check.
+        tls.map_or(Ok(()), ServerTls::reload)?;
+        match base {
+            Some(base) => content.put_on(store, base, hosts)?,
             None => content.put(store, hosts)?,
         }
-        tls.map_or(Ok(()), ServerTls::reload)?;
         Ok(count)
     })?;
     let names = store.names();

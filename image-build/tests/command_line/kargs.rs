@@ -347,6 +347,7 @@ fn no_failure_changes_anything() {
     fixture.put("text", b"no image");
     fixture.put("eth0.conf", b"[connection]\n");
     fixture.put("exists", b"old");
+    fixture.put("big.nmconnection", &vec![b'#'; MIB as usize + 1]);
     let names = fixture.list(".");
     for (arguments, expected) in [
         ("unclean --append a -o out", "checksum"),
@@ -378,6 +379,10 @@ fn no_failure_changes_anything() {
         (
             "disk.raw.gz --network-keyfile eth0.conf --in-place",
             "ends in .nmconnection",
+        ),
+        (
+            "disk.raw.gz --network-keyfile big.nmconnection --in-place",
+            "at most 1048576 bytes, found more",
         ),
     ] {
         let words: Vec<&str> = ["kargs"].into_iter().chain(arguments.split(' ')).collect();
