@@ -41,6 +41,11 @@ const ALLOWED: &[(&str, &str)] = &[
         "DHCP driver appears set to a plugin aside from \"neutron\"",
         "the lab's dnsmasq is not Ironic's",
     ),
+    (
+        "Requested operation is not valid: domain is not running",
+        "the emulated BMC asks libvirt about a host that was switched off meanwhile; Ironic \
+         asks the BMC again",
+    ),
 ];
 
 /// After the last clean step, or when the node is undeployed, Ironic deletes the token
