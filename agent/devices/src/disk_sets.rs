@@ -35,6 +35,8 @@ pub enum Membership {
     FirmwareRaid(&'static str),
     /// An LVM volume group that is active, or that has or may have other members.
     VolumeGroup(String),
+    /// An LVM volume group whose metadata are on other disks, or are damaged.
+    UnknownVolumeGroup,
     /// A multipath set that the kernel runs.
     Multipath(String),
 }
@@ -45,6 +47,9 @@ impl fmt::Display for Membership {
             Self::Array { name, .. } => write!(f, "a member of the software RAID {name}"),
             Self::FirmwareRaid(kind) => write!(f, "a member of a firmware RAID ({kind})"),
             Self::VolumeGroup(name) => write!(f, "a member of the LVM volume group {name}"),
+            Self::UnknownVolumeGroup => {
+                f.write_str("an LVM physical volume whose metadata are damaged or on other disks")
+            }
             Self::Multipath(name) => write!(f, "a path of the multipath disk {name}"),
         }
     }
@@ -127,8 +132,8 @@ impl DiskSets {
         if let Ok(Some(group)) = lvm::find(&file, size)
             && group.devices != Some(1)
         {
-            let name = group.name.unwrap_or_else(|| "of unknown name".into());
-            self.add(Membership::VolumeGroup(name));
+            let unknown = Membership::UnknownVolumeGroup;
+            self.add(group.name.map_or(unknown, Membership::VolumeGroup));
         }
     }
 
@@ -149,6 +154,8 @@ impl DiskSets {
         if uuid.starts_with("lvm-") {
             let known = |known: &Membership| matches!(known, Membership::VolumeGroup(_));
             if !self.member_of.iter().any(known) {
+                self.member_of
+                    .retain(|known| *known != Membership::UnknownVolumeGroup);
                 self.add(Membership::VolumeGroup(group_of(&dm_name)));
             }
         } else if uuid.starts_with("mpath-") {

@@ -217,7 +217,7 @@ fn none_left(hints: Option<&GivenHints>, losses: &[String]) -> Failure {
         }
         None => Failure::device_not_found(format!("no disk can be the root disk: {losses}"),
         )
-        .hint("name the disk by root_device in the node's properties; the step delete_configuration deletes software RAID"),
+        .hint("name the disk by root_device in the node's properties; the step delete_configuration deletes software RAID, erase_devices_metadata also LVM"),
     }
 }
 

@@ -183,13 +183,14 @@ pub fn config_drive(data: &[u8]) {
     }
 }
 
-/// Reads the start of a partition: up to 2 KiB at offset 0, and the rest at 32
-/// KiB, where ISO 9660 begins.
+/// Parses `data` as metadata of RAID and LVM, and as the start of a partition. For the
+/// latter, its first 2 KiB are placed at offset 0 and the remaining bytes at 32 KiB,
+/// where ISO 9660 begins.
 pub fn file_system(data: &[u8]) {
     for version in Version::ALL {
         let _ = MdSuperblock::parse(data, version, 1 << 20);
     }
-    let _ = lvm::metadata_areas(data);
+    let _ = lvm::label(data);
     let _ = lvm::text_in_area(data);
     let _ = lvm::parse_metadata(data);
     let (start, iso) = data.split_at(data.len().min(2048));

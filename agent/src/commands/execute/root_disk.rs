@@ -182,7 +182,9 @@ fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     sets.member_of.retain(|member| match member {
         Membership::Array { volume, .. } => is_kept(volume),
         Membership::Multipath(_) => true,
-        Membership::VolumeGroup(_) | Membership::FirmwareRaid(_) => !loses_table,
+        Membership::VolumeGroup(_)
+        | Membership::UnknownVolumeGroup
+        | Membership::FirmwareRaid(_) => !loses_table,
     });
     sets
 }

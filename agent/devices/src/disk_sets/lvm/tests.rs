@@ -75,15 +75,35 @@ fn volume_groups_as_lvm_makes_them() {
         lvm("vgchange", &["--addtag", &tag, name]).unwrap();
         assert_eq!(found(1), group(2), "after {number} changes");
     }
-    // A physical volume without a metadata area.
-    let bare = ["--metadatacopies", "0", path(2)];
-    lvm("pvcreate", &bare).unwrap();
-    assert_eq!(found(2), Some(UNKNOWN));
-    // An area that LVM is to ignore: other devices hold the metadata.
-    lvm("pvcreate", &["--metadataignore", "y", "-ff", path(2)]).unwrap();
-    lvm("vgextend", &[name, path(2)]).unwrap();
-    assert_eq!(found(2), Some(UNKNOWN));
-    assert_eq!(found(1), group(3));
+    // Physical volumes without a metadata area, and with one that LVM is to ignore: other
+    // devices hold the metadata.
+    let unknown = Some(VolumeGroup {
+        name: None,
+        devices: None,
+    });
+    for option in [["--metadatacopies", "0"], ["--metadataignore", "y"]] {
+        lvm("pvcreate", &[&option[..], &["-ff", path(2)]].concat()).unwrap();
+        assert_eq!(found(2), None, "{option:?}: in no volume group yet");
+        lvm("vgextend", &[name, path(2)]).unwrap();
+        assert_eq!(found(2), unknown, "{option:?}");
+        assert_eq!(found(1), group(3));
+        lvm("vgreduce", &[name, path(2)]).unwrap();
+        assert_eq!(found(2), None, "{option:?}: no longer in the volume group");
+    }
+    // LVM keeps the metadata on one device. The area of the other one is ignored from now
+    // on, and may keep its text.
+    lvm("vgchange", &["--vgmetadatacopies", "1", name]).unwrap();
+    let ignored = usize::from(found(0) == group(2));
+    assert_eq!(found(1 - ignored), group(2));
+    let VolumeGroup {
+        name: found_name,
+        devices,
+    } = found(ignored).unwrap();
+    assert_eq!(devices, None);
+    assert!(found_name.is_none_or(|found| found == name));
+    lvm("vgchange", &["--vgmetadatacopies", "unmanaged", name]).unwrap();
+    lvm("pvchange", &["--metadataignore", "n", path(ignored)]).unwrap();
+    assert_eq!((found(0), found(1)), (group(2), group(2)));
     // Metadata that cannot be parsed: all text of the area, which ends at 1 MiB, then the
     // area's magic number.
     let damage = |offset: u64, length: usize| {
@@ -91,10 +111,10 @@ fn volume_groups_as_lvm_makes_them() {
         file.write_all_at(&vec![b'x'; length], offset).unwrap();
         find(file, 32 * MIB).unwrap()
     };
-    assert_eq!(damage(4096 + 512, MIB as usize - 4096 - 512), Some(UNKNOWN));
-    assert_eq!(damage(4096, 512), Some(UNKNOWN));
+    assert_eq!(damage(4096 + 512, MIB as usize - 4096 - 512), unknown);
+    assert_eq!(damage(4096, 512), unknown);
     // The lists of the label: no entry of zeros ends them.
-    assert_eq!(damage(512 + 32 + 40, 440), Some(UNKNOWN));
+    assert_eq!(damage(512 + 32 + 40, 440), unknown);
     assert_eq!(damage(512, 8), None, "no label");
 }
 
