@@ -96,7 +96,8 @@ impl Delivery {
                     self.is_reported = false;
                     return;
                 }
-                Outcome::Refused(why) => {
+                Outcome::Failed(why) if attempt < attempts => self.complain(&why, "trying again"),
+                Outcome::Refused(why) | Outcome::Failed(why) => {
                     // No other report follows the last report, so log its loss even if
                     // the outage has been reported.
                     if matches!(report.report.what, What::Done | What::Failed { .. }) {
@@ -104,10 +105,6 @@ impl Delivery {
                     }
                     return self.complain(&why, "this report is lost");
                 }
-                Outcome::Failed(why) if attempt == attempts => {
-                    return self.complain(&why, "this report is lost");
-                }
-                Outcome::Failed(why) => self.complain(&why, "trying again"),
             }
             let is_hurried = *hurry.borrow_and_update();
             if is_hurried {
