@@ -92,19 +92,19 @@ fn reload(
     // Reading a base of gigabytes blocks this thread: let other threads take over its
     // clients meanwhile.
     let count = tokio::task::block_in_place(|| -> Result<usize> {
-        tls.map_or(Ok(()), ServerTls::check)?;
+        let certificate = tls.map(|tls| tls.check().map(|files| (tls, files)));
+        let certificate = certificate.transpose()?;
         let hosts = content.hosts(match everything {
             true => EmptyFiles::AsGiven,
             false => EmptyFiles::Suspicious,
         })?;
         let count = hosts.count();
-        let base = everything.then(|| content.changed_base()).flatten();
-        let base = base.transpose()?;
-        // Before the hosts: its files may have become invalid since the check.
-        tls.map_or(Ok(()), ServerTls::reload)?;
-        match base {
-            Some(base) => content.put_on(store, base, hosts)?,
+        match everything.then(|| content.changed_base()).flatten() {
+            Some(base) => content.put_on(store, base?, hosts)?,
             None => content.put(store, hosts)?,
+        }
+        if let Some((tls, files)) = certificate {
+            tls.install(files);
         }
         Ok(count)
     })?;

@@ -71,6 +71,14 @@ struct Inner {
     stamps: Mutex<[Option<FileStamp>; 2]>,
 }
 
+/// The content of valid files, see [`ServerTls::check`].
+#[derive(Debug)]
+pub struct CheckedFiles {
+    config: Arc<ServerConfig>,
+    /// The state of the files before they were read.
+    stamps: [Option<FileStamp>; 2],
+}
+
 impl ServerTls {
     /// Reads the files.
     ///
@@ -92,8 +100,17 @@ impl ServerTls {
     ///
     /// # Errors
     /// As for [`ServerTls::from_files`].
-    pub fn check(&self) -> Result<(), TlsError> {
-        read(&self.0.certificate, &self.0.key).map(drop)
+    pub fn check(&self) -> Result<CheckedFiles, TlsError> {
+        let stamps = stamps(&self.0.certificate, &self.0.key);
+        let config = read(&self.0.certificate, &self.0.key)?;
+        Ok(CheckedFiles { config, stamps })
+    }
+
+    /// Uses the content of checked files for new connections.
+    pub fn install(&self, files: CheckedFiles) {
+        *self.stamps() = files.stamps;
+        let config = self.0.config.write();
+        *config.unwrap_or_else(PoisonError::into_inner) = files.config;
     }
 
     /// Reads the files again, for new connections.
@@ -102,12 +119,7 @@ impl ServerTls {
     /// As for [`ServerTls::from_files`]. Then the old certificate stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
         *self.stamps() = stamps(&self.0.certificate, &self.0.key);
-        let config = read(&self.0.certificate, &self.0.key)?;
-        *self
-            .0
-            .config
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = config;
+        self.install(self.check()?);
         Ok(())
     }
 

@@ -77,8 +77,8 @@ fn a_new_certificate_is_for_new_connections() {
     let mut old = client(&fixture);
     assert_eq!(old.get("/healthz", &[]).status, 200);
     write_identity(&fixture.directory);
-    tls.check().unwrap();
-    tls.reload().unwrap();
+    let files = tls.check().unwrap();
+    tls.install(files);
     // The client trusts the new certificate only.
     assert_eq!(client(&fixture).get("/healthz", &[]).status, 200);
     assert_eq!(old.get("/healthz", &[]).status, 200);
