@@ -204,7 +204,7 @@ fn require_space(arguments: &IsoArguments, kernel: &Path, output: &OutputFile) -
     free_space::require(&std::env::temp_dir(), files + areas, "the files of the ISO")?;
     Ok(free_space::require(
         directory_of(output),
-        files + areas,
+        files + areas + MOST_FOR_LOADERS,
         "the ISO",
     )?)
 }

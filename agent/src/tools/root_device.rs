@@ -82,16 +82,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn devices_of(path: &Path) -> Result<Vec<Value>> {
-    let mut text = String::new();
+    let mut text = Vec::new();
     // Read one byte beyond the limit, so that a file that is too long is noticed.
     File::open(path)
-        .and_then(|file| file.take(FILE_LIMIT + 1).read_to_string(&mut text))
+        .and_then(|file| file.take(FILE_LIMIT + 1).read_to_end(&mut text))
         .map_err(|error| unreadable(&path.display().to_string(), &error))?;
     if text.len() as u64 > FILE_LIMIT {
         let error = format!("expected at most {} MiB, found more", FILE_LIMIT >> 20);
         return Err(unreadable(&path.display().to_string(), &error));
     }
-    serde_json::from_str(&text).map_err(|error| unreadable(&path.display().to_string(), &error))
+    serde_json::from_slice(&text).map_err(|error| unreadable(&path.display().to_string(), &error))
 }
 
 fn unreadable(what: &str, error: &dyn fmt::Display) -> Failure {
