@@ -38,10 +38,12 @@ fn run(command: &mut Command) -> Option<String> {
         // Use the output that was read before an error.
         let _ = sender.send(last_bytes(output, BYTES));
     });
-    let bytes = receiver.recv_timeout(LIMIT).unwrap_or_default();
-    // End journalctl, which may still be writing.
+    let in_time = receiver.recv_timeout(LIMIT);
+    // End journalctl, which may still be writing. Its output then ends, too.
     let _ = child.kill();
     let _ = child.wait();
+    let bytes = in_time.or_else(|_| receiver.recv_timeout(LIMIT));
+    let bytes = bytes.unwrap_or_default();
     (bytes.len() >= SHORTEST).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
