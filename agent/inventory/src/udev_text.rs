@@ -33,9 +33,13 @@ pub fn clean(text: &str) -> String {
 }
 
 /// Converts a sysfs value as `$attr{...}` in a udev rule does: removes white space at the
-/// end, and replaces characters that are not allowed, except white space and `/`.
+/// end, turns other white space into blanks, and replaces characters that are not
+/// allowed. Some more are allowed there (`UDEV_ALLOWED_CHARS_INPUT`).
 pub fn attribute(text: &str) -> String {
-    replace_except(text.trim_end(), |c| c.is_ascii_whitespace() || c == '/')
+    let blanks = text
+        .trim_end()
+        .replace(|c: char| c.is_ascii_whitespace(), " ");
+    replace_except(&blanks, |c| "/ $%?,".contains(c))
 }
 
 fn replace_except(text: &str, keep: impl Fn(char) -> bool) -> String {
@@ -103,6 +107,7 @@ mod tests {
     #[test]
     fn attributes_keep_white_space_and_slashes() {
         assert_eq!(attribute("  lead & \"q\"/s  "), "  lead _ _q_/s");
+        assert_eq!(attribute("A,1\t50% $?!"), "A,1 50% $?_");
         assert_eq!(replace_characters("  lead _ _q_/s"), "__lead____q__s");
         assert_eq!(attribute("QEMU NVMe Ctrl      \n"), "QEMU NVMe Ctrl");
     }
