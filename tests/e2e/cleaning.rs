@@ -85,6 +85,8 @@ async fn plug_in_as_sda(lab: &Lab, guest: &mut Guest, disks: Range<usize>) -> Re
         if attached.text.contains("[sda]") {
             return Ok(());
         }
+        // Time for the last user of the old disk to close it.
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
     bail!("none of the disks {disks:?} became sda")
 }
