@@ -1,5 +1,5 @@
-//! The agent's HTTP API. It turns bytes into requests for the dispatcher, and the
-//! answers back into bytes. It does not execute anything itself.
+//! The agent's HTTP API and status pages. Commands go to the dispatcher: this module does
+//! not execute anything itself.
 
 mod answer;
 mod body;

@@ -129,7 +129,7 @@ struct Boot {
     switch_vlans: mpsc::Sender<SwitchVlans>,
     devices_settled: DevicesSettled,
     state: &'static Path,
-    /// The faults that the agent repeats while it only waits, see [`remarks`].
+    /// The faults that the agent repeats while it serves or waits, see [`remarks`].
     remarks: Vec<String>,
     /// The services of a live system; `None` in the ramdisk.
     live: Option<LiveSystem>,

@@ -324,8 +324,8 @@ fn ignition_config() -> Value {
             "contents": {"source": format!("data:;base64,{content}")},
         })
     };
-    // There is no URL of the inspector, as in OpenShift. The value of
-    // enable_vlan_interfaces is that of a host with a network configuration.
+    // As in OpenShift, inspection_callback_url is empty. enable_vlan_interfaces is also
+    // empty, as for every host with a network configuration.
     let configuration = format!(
         "\n[DEFAULT]\napi_url = {}\ninspection_callback_url = \ninsecure = True\n\
          enable_vlan_interfaces = \n",

@@ -84,8 +84,8 @@ fn power_button_while_writing() {
         let _services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("disk: writing the image: ", BOOT).await?;
-        // The screen shows the progress, and why the agent chose this disk. It does not
-        // offer the network form.
+        // The screen shows the progress, and why the agent chose this disk. It has no
+        // line that offers the network form, but Enter still opens the form.
         guest.shows_example(lab, "writing", BOOT).await?;
         let picture = lab.log_path("form").with_extension("png");
         guest.press(&["ret"]).await?;

@@ -24,7 +24,7 @@ pub fn longest_prefix(is_ipv4: bool) -> u8 {
 
 impl IpPrefix {
     /// The address with a default prefix length. For IPv4 this is the length of the
-    /// address class (class A: 8), because users of dracut rely on it. For IPv6 it is 64.
+    /// address class (class A: 8), as in dracut. For IPv6 it is 64.
     pub fn with_default_length(address: IpAddr) -> IpPrefix {
         let length = match address {
             IpAddr::V4(v4) => match v4.octets()[0] {

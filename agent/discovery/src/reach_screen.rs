@@ -196,8 +196,8 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
     })
 }
 
-/// The text without its secrets, in lines of at most [`WIDTH`] characters. The secrets go
-/// first: whoever prints the lines masks secrets too, but cannot recognise half a secret.
+/// The text without its secrets, in lines of at most [`WIDTH`] characters. Masking comes
+/// first, because half a secret cannot be recognised.
 fn wrapped(label: &str, text: &str, indent: usize) -> Vec<String> {
     landfall_report::wrap::wrapped(label, &without_secrets(text), indent, WIDTH)
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 const MOST_LINES: usize = 40_000;
 /// The newest lines that fit are kept.
 const BYTES: usize = 16 << 20;
-/// The minimum size in bytes. Landfall treats shorter output as a failure of journalctl,
-/// as Ironic's agent does.
+/// The minimum size in bytes. Shorter output is only a message such as `No journal files
+/// were found.`, so it counts as a failure of journalctl.
 const SHORTEST: usize = 50;
 /// The time limit of journalctl, which takes a few seconds on a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);

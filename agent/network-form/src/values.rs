@@ -95,8 +95,9 @@ pub struct Values {
     /// The host name of the plan, which the arguments also contain.
     pub host_name: Option<String>,
     pub url: String,
-    /// The URL that this boot was given outside of the form. If the operator does not
-    /// change it, the form makes no argument for it.
+    /// The provisioning URL that this boot was given outside of the form. If the operator
+    /// does not change it, the form makes no argument for it. Empty if the URL contains a
+    /// secret, is too long, or was set in the form.
     pub url_of_boot: String,
     /// The path that the boot arguments append to the provisioning URL for the inventory. If
     /// the operator changes the provisioning URL, the form makes both arguments.

@@ -1,6 +1,6 @@
 //! Detects the USB NIC that a BMC presents to its host. Its MAC address is the same on
 //! every host of a model. So no port of the node may have this address: a lookup by
-//! this address finds several nodes (metal3's DuplicateNodeOnLookup).
+//! this address finds several nodes (Ironic's DuplicateNodeOnLookup).
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;

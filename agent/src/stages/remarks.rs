@@ -1,5 +1,6 @@
-//! Collects faults of this machine that were found during the boot. While the agent only
-//! waits, it repeats them, so that they are the last lines on the screen.
+//! Collects faults of this machine that were found during the boot. While the agent
+//! serves commands or has nothing left to do, it repeats them every ten minutes, so that
+//! the console still shows them after hours.
 
 use std::time::Duration;
 

@@ -119,8 +119,8 @@ impl Context {
         self.needs_no_first_run(|waiting| waiting == key);
     }
 
-    /// Removes the resources that `is_done` selects from the first list. This copy is
-    /// ready when the list is empty.
+    /// Removes from the first list every resource for which `is_done` is true. If this
+    /// empties the list, this copy becomes ready.
     fn needs_no_first_run(&self, is_done: impl Fn(&HostKey) -> bool) {
         if let Some(waiting) = self.lock_first_list().as_mut()
             && !waiting.is_empty()

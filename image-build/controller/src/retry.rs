@@ -16,8 +16,9 @@ use crate::host::HostKey;
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 const LONGEST_LOOK: Duration = Duration::from_secs(600);
 
-/// The delay until the controller looks for a missing Secret again. Up to a tenth is
-/// added, so that resources that were created together do not all ask at the same moment.
+/// The delay until the controller reads a Secret again that is missing or that no watch
+/// reports. Up to a tenth is added, so that resources that were created together do not
+/// all ask at the same moment.
 pub(crate) fn missing_secret(since: Timestamp, now: Timestamp, uid: &str) -> Duration {
     let waited = now.as_second().saturating_sub(since.as_second());
     let waited = Duration::from_secs(u64::try_from(waited).unwrap_or(0));
@@ -37,8 +38,8 @@ fn share(text: &str) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub struct RetryLimits {
     pub first: Duration,
-    /// The longest delay if the API server has answered: a person may have to remove
-    /// the cause.
+    /// The longest delay if the API server has answered with an error, before the jitter.
+    /// It is long, because a person may have to remove the cause.
     pub longest: Duration,
     /// The longest delay if the API server has not answered. All resources then wait
     /// for the API server, and should continue soon after it is back.

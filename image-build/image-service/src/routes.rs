@@ -28,8 +28,8 @@ use crate::resource::{self, Missing, Resource};
 /// How many clients may read `/status.json` at the same time. The answer has ten
 /// megabytes for 10,000 hosts, and a slow client can hold its copy forever.
 const MAX_STATUS_ANSWERS: usize = 4;
-/// How many pages are made at the same time. Making a page takes some milliseconds of a
-/// processor, even if its client is slow, so further requests wait for their turn.
+/// How many pages are made at the same time. Further requests wait for some milliseconds
+/// only: a page that is made no longer counts, even if its client reads it slowly.
 const MAX_PAGES_IN_WORK: usize = 4;
 
 /// What a listener answers.

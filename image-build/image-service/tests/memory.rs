@@ -32,7 +32,7 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 /// The anonymous memory of this process in bytes. It does not include the base, which is
-/// a memory file.
+/// in a memfd.
 fn own_memory() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status

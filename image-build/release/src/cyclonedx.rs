@@ -149,8 +149,9 @@ impl Bom {
         }
     }
 
-    /// Records what a component is made of. The caller must add all these components to
-    /// the bill, because the specification does not allow references to other components.
+    /// Records what a component is made of. The caller must also add these components to
+    /// the bill: the specification forbids references to components that the bill does
+    /// not contain.
     pub fn depends(&mut self, reference: &str, on: impl IntoIterator<Item = String>) {
         let mut depends_on: Vec<String> = on.into_iter().collect();
         depends_on.sort();

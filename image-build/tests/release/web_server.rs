@@ -62,9 +62,9 @@ pub struct Apache {
 }
 
 impl Apache {
-    /// Debian's program, from the package apache2-bin, which starts no service. It serves
-    /// as a user who owns none of the files: without `User` its processes stay root
-    /// (AH02155) and can read everything.
+    /// Starts Apache from Debian's package apache2-bin, which does not start a service
+    /// when it is installed. Apache runs as a user who owns none of the files: without
+    /// `User` its processes stay root (AH02155) and can read everything.
     pub fn serve(files: &Path, work: &Path) -> Self {
         Self::with_rules(files, work, "")
     }

@@ -31,8 +31,8 @@ pub(super) struct Usage {
     /// processes.
     pub(super) kernel: Duration,
     pub(super) wall: Duration,
-    /// Peak resident memory in bytes. The sum of all programs that ran at the same
-    /// time.
+    /// Peak resident memory in bytes: the sum of the peaks of all programs of one run. Of
+    /// two runs, the larger value.
     pub(super) memory: u64,
     /// Bytes sent to block devices.
     pub(super) written: u64,

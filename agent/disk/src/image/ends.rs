@@ -100,8 +100,8 @@ impl Ends {
         clear(target, self.kept.as_ref())
     }
 
-    /// Cleans up after a failure: wipes the same places as [`Ends::clear`], unless
-    /// `preserve_on_error` is set.
+    /// Logs the failure and cleans up, unless `preserve_on_error` is set: wipes both ends
+    /// of the disk or, if partitions are kept, writes both copies of their table again.
     pub fn after(&self, failure: &Failure, target: &Target) {
         // Logs the failure before the cleanup, because the cleanup may fail or hang on
         // a dying disk. The level is only a warning, because the caller reports the
@@ -206,9 +206,10 @@ fn clear(target: &Target, kept: Option<&KeptPartitions>) -> Result<()> {
     target.sync()
 }
 
-/// Wipes the same places as `clear`, after a failure. Logs errors instead of returning
-/// them, because the disk may be failing. If a sector cannot be written, the other
-/// sectors are still wiped.
+/// Wipes both ends of the disk after a failure or, if partitions are kept, writes both
+/// copies of their table again. Logs errors instead of returning them, because the disk
+/// may be failing. If a sector cannot be written, the other sectors are still written, up
+/// to a limit of failed writes.
 fn reset(target: &Target, kept: Option<&KeptPartitions>) {
     let mut refusals = Refusals::default();
     let flushed = match kept {

@@ -81,8 +81,8 @@ impl<'a> Keys<'a> {
         value
     }
 
-    /// A number in decimal digits, or in hexadecimal digits after `0x`. A number outside
-    /// of the bounds is a fault.
+    /// A decimal number, which may have a sign, or hexadecimal digits after `0x`. Any
+    /// other text, or a number outside of the bounds, is a fault.
     pub(super) fn number(
         &self,
         section: &str,

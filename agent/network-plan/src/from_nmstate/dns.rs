@@ -12,7 +12,8 @@ use super::family::Family;
 use super::fields::Fields;
 
 /// Priority of the DNS servers that have the family of the first server. The profile of
-/// this family also keeps the search domains. A lower number takes precedence.
+/// this family also keeps the search domains and the options. A lower number takes
+/// precedence. Without servers, the profile of the search domains has this priority.
 const PRIORITY: u32 = 40;
 const PRIORITY_OF_OTHERS: u32 = 50;
 /// Options without a value (resolv.conf(5)).

@@ -149,8 +149,9 @@ impl Assembly {
     /// more.
     ///
     /// # Errors
-    /// If the tables are inconsistent or refer to bytes behind the end of the file, or if
-    /// a compressed cluster cannot be unpacked.
+    /// If the tables are inconsistent or refer to bytes beyond the end of the file, or if
+    /// a compressed cluster cannot be unpacked. The end of the file may cut off the last
+    /// data cluster.
     pub fn file_ends(&mut self) -> Result<()> {
         let len = self.window.end().unwrap_or(0);
         self.file_len = Some(len);
