@@ -101,7 +101,7 @@ impl Fixture {
     /// The last line of a run that fails.
     pub fn fails(&self, arguments: &[&str]) -> String {
         let result = self.run(arguments);
-        assert_eq!(result.status.code(), Some(1));
+        assert_eq!(result.status.code(), Some(1), "{arguments:?}: {result:?}");
         String::from_utf8(result.stderr)
             .unwrap()
             .lines()
