@@ -19,8 +19,8 @@ use crate::lock;
 use crate::repack::{self, Measured};
 use crate::report::{Report, megabytes};
 
-/// In bytes: how much of a keyfile is read. The crate landfall-handover has a smaller
-/// limit and rejects larger keyfiles.
+/// In bytes: a longer keyfile is rejected before it is read to its end. The crate
+/// landfall-handover has a smaller limit.
 const MOST_KEYFILE: u64 = 1 << 20;
 /// The name of an unpacked copy begins with this.
 const SCRATCH: &str = ".landfall-kargs-";
