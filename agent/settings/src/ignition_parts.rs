@@ -100,7 +100,7 @@ impl IgnitionParts {
     /// Adds the keyfiles of a directory. A keyfile of the config replaces the keyfile
     /// with the same name in the directory, as Ignition's files do in CoreOS.
     fn add_directory(&mut self, directory: &Path) {
-        let paths = match paths(directory) {
+        let paths = match keyfile_paths(directory) {
             Ok(paths) => paths,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
             Err(error) => {
@@ -236,7 +236,12 @@ fn is_free(path: &Path, file: &GivenFile) -> bool {
     }
 }
 
-fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// The keyfiles in a directory that a boot reads, sorted. Like NetworkManager, it skips
+/// hidden files.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn keyfile_paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> = fs::read_dir(directory)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<io::Result<_>>()?;

@@ -33,7 +33,7 @@ pub use agent_container::ContainerParts;
 pub use config_files::ConfigFiles;
 pub use embedded_hosts::embedded_hosts;
 pub use form_arguments::FormArguments;
-pub use ignition_parts::{ConfigParser, IgnitionParts, UnusableConfig};
+pub use ignition_parts::{ConfigParser, IgnitionParts, UnusableConfig, keyfile_paths};
 
 use crate::media::{Media, MediaText, Places, Wanted};
 

@@ -13,6 +13,7 @@ use landfall_network_plan::{
     Keyfile, MacAddr, NetworkPlan, describe, from_keyfiles, from_network_data, from_nmstate,
 };
 use landfall_report::failure::{Failure, Result};
+use landfall_settings::keyfile_paths;
 use landfall_sys::private_file;
 use landfall_sys::system_path::SystemPath;
 
@@ -184,7 +185,7 @@ fn of_network_data(file: &Path) -> Result<Document> {
     Ok(NetworkPlan::from_network_data(&text).map_err(|error| error.lines()))
 }
 
-/// Reads these files, and from each directory the files `*.nmconnection`.
+/// Reads these files, and from each directory the keyfiles that a boot would read.
 fn of_keyfiles(paths: &[PathBuf]) -> Result<Document> {
     let mut files = Vec::new();
     for path in paths {
@@ -192,9 +193,7 @@ fn of_keyfiles(paths: &[PathBuf]) -> Result<Document> {
             files.push(path.clone());
             continue;
         }
-        let entries = fs::read_dir(path).map_err(|error| of_path("read", path, &error))?;
-        let found = entries.flatten().map(|entry| entry.path());
-        files.extend(found.filter(|path| is_keyfile(path)));
+        files.extend(keyfile_paths(path).map_err(|error| of_path("read", path, &error))?);
     }
     let keyfile = |path: &PathBuf| -> Result<Keyfile> {
         Ok(Keyfile {
@@ -204,15 +203,6 @@ fn of_keyfiles(paths: &[PathBuf]) -> Result<Document> {
     };
     let files: Vec<Keyfile> = files.iter().map(keyfile).collect::<Result<_>>()?;
     Ok(NetworkPlan::from_keyfiles(&files).map_err(|error| error.lines()))
-}
-
-/// Whether a boot reads this file of a directory with keyfiles: like NetworkManager, it
-/// skips hidden files.
-fn is_keyfile(path: &Path) -> bool {
-    let is_hidden = path
-        .file_name()
-        .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    !is_hidden && path.extension().is_some_and(|e| e == "nmconnection")
 }
 
 fn read(file: &Path, largest: usize) -> Result<String> {
