@@ -19,8 +19,8 @@ use crate::lock;
 use crate::repack::{self, Measured};
 use crate::report::{Report, megabytes};
 
-/// In bytes: a longer keyfile is rejected before it is read to its end. The crate
-/// landfall-handover has a smaller limit.
+/// In bytes: how much of a keyfile is read. The crate landfall-handover has a smaller
+/// limit and rejects larger keyfiles, so also one that was cut here.
 const MOST_KEYFILE: u64 = 1 << 20;
 /// The name of an unpacked copy begins with this.
 const SCRATCH: &str = ".landfall-kargs-";
@@ -142,13 +142,8 @@ fn keyfile(path: &Path) -> Result<(String, Vec<u8>)> {
     let name = name.with_context(|| format!("{}: expected a file name", path.display()))?;
     let mut content = Vec::new();
     File::open(path)
-        .and_then(|file| file.take(MOST_KEYFILE + 1).read_to_end(&mut content))
+        .and_then(|file| file.take(MOST_KEYFILE).read_to_end(&mut content))
         .with_context(reading)?;
-    ensure!(
-        content.len() as u64 <= MOST_KEYFILE,
-        "{}: expected a keyfile of at most {MOST_KEYFILE} bytes, found more",
-        path.display()
-    );
     Ok((name.to_owned(), content))
 }
 

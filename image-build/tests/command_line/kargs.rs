@@ -384,7 +384,7 @@ fn no_failure_changes_anything() {
         ),
         (
             "disk.raw.gz --network-keyfile big.nmconnection --in-place",
-            "at most 1048576 bytes, found more",
+            "at most 262144 bytes, found 1048576",
         ),
     ] {
         let words: Vec<&str> = ["kargs"].into_iter().chain(arguments.split(' ')).collect();
