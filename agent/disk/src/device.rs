@@ -9,6 +9,5 @@ pub mod flush;
 pub(crate) mod paths;
 pub mod slow_answer;
 pub mod target;
-pub(crate) mod while_busy;
 pub mod written_extents;
 pub mod zeros;

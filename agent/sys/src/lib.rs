@@ -3,7 +3,7 @@
 //!
 //! This crate uses no other crate of the agent. A few modules without `unsafe` are here
 //! because several crates need them: readers of /sys and /proc, state files, dates,
-//! pauses between attempts.
+//! pauses between attempts, calls that are repeated while a disk is busy.
 
 #![allow(unsafe_code)]
 
@@ -47,6 +47,7 @@ pub mod terminal_keys;
 pub mod uevent;
 pub mod wall_clock;
 pub mod watchdog_ioctl;
+pub mod while_busy;
 pub mod window_size;
 pub mod xattr;
 pub mod zero_range;

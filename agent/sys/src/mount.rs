@@ -2,9 +2,15 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+
+use crate::while_busy::repeat_while_busy;
+
+const UNMOUNT_LIMIT: Duration = Duration::from_secs(2);
+const UNMOUNT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Gives this thread, and the threads and processes that it starts later, a private mount
 /// namespace. Nobody outside of this namespace sees what they mount.
@@ -44,9 +50,15 @@ impl<'a> Mounted<'a> {
 
     /// Unmounts now and returns the result. If the data must be complete on disk,
     /// use this and do not rely on the drop.
+    ///
+    /// # Errors
+    /// If umount(2) fails, or if a file is in use for longer than two seconds. The file
+    /// system is unmounted even so, when nothing uses it any more.
     pub fn unmount(mut self) -> io::Result<()> {
+        let unmount = || umount2(self.target, MntFlags::empty()).map_err(io::Error::from);
+        repeat_while_busy(UNMOUNT_LIMIT, UNMOUNT_PAUSE, unmount)?;
         self.active = false;
-        umount2(self.target, MntFlags::empty()).map_err(io::Error::from)
+        Ok(())
     }
 }
 
@@ -57,5 +69,51 @@ impl Drop for Mounted<'_> {
             // MNT_DETACH unmounts even if a file is still open.
             let _ = umount2(self.target, MntFlags::MNT_DETACH);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::thread;
+
+    use super::*;
+    use crate::skip::skip;
+
+    fn is_mounted(place: &Path) -> bool {
+        let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+        mounts.contains(&format!(" {} ", place.display()))
+    }
+
+    /// A program may have a file open for a moment, and a child of this process has
+    /// copies of its open files until `exec`.
+    #[test]
+    fn an_unmount_waits_for_a_file_that_is_open_for_a_moment_only() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path();
+        if let Err(error) = see_mounts_alone() {
+            return skip(error);
+        }
+        let mounted =
+            || Mounted::new(Path::new("tmpfs"), place, "tmpfs", MsFlags::empty()).unwrap();
+        let open = || File::create(place.join("file")).unwrap();
+
+        let first = mounted();
+        let file = open();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(UNMOUNT_PAUSE * 5);
+                drop(file);
+            });
+            first.unmount().unwrap();
+        });
+        assert!(!is_mounted(place));
+
+        let second = mounted();
+        let file = open();
+        let error = second.unmount().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        assert!(!is_mounted(place));
+        drop(file);
     }
 }

@@ -28,10 +28,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use landfall_sys::block_ioctl;
+use landfall_sys::while_busy::repeat_while_busy;
 use nix::errno::Errno;
 use nix::libc;
 
-use crate::device::while_busy::repeat_while_busy;
 use content::Written;
 pub(crate) use others::{BusyPath, Others, open_others};
 

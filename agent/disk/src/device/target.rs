@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use landfall_devices::identity::Identity;
 use landfall_report::failure::{Failure, Result};
+use landfall_sys::while_busy::repeat_while_busy;
 use landfall_sys::{block_ioctl, zero_range};
 use nix::libc;
 
@@ -22,7 +23,6 @@ use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::busy::{Device, KernelView};
 use crate::device::paths::OpenPaths;
 use crate::device::slow_answer::{Request, SlowAnswer};
-use crate::device::while_busy::repeat_while_busy;
 use crate::device::written_extents::WrittenExtents;
 use crate::tables::gpt::Partition;
 

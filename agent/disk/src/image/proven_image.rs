@@ -17,6 +17,7 @@ use landfall_download::digest::Computed;
 use landfall_report::failure::{Failure, Result};
 use landfall_report::mib;
 use landfall_sys::block_partition;
+use landfall_sys::while_busy::repeat_while_busy;
 use nix::libc;
 
 use crate::config_drive::{Content, write_config_drive};
@@ -24,7 +25,6 @@ use crate::critical_section::{self, CriticalSection};
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::device_lock::DeviceLock;
 use crate::device::target::Target;
-use crate::device::while_busy::repeat_while_busy;
 use crate::image::decode::Packing;
 use crate::image::ends::Ends;
 use crate::image::format_policy::Format;

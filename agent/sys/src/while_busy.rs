@@ -1,5 +1,6 @@
-//! Repeats a system call that fails with `EBUSY`, because another program (udev, a
-//! probe) uses the disk for a moment.
+//! Repeats a system call that fails with `EBUSY`. Others may use a disk for a moment:
+//! another program (udev, a probe), or a child of this process between `fork` and
+//! `exec`, which has copies of all open files.
 
 use std::io;
 use std::thread;
@@ -12,7 +13,7 @@ use nix::libc;
 ///
 /// # Errors
 /// The error of the last call.
-pub(crate) fn repeat_while_busy<T>(
+pub fn repeat_while_busy<T>(
     limit: Duration,
     pause: Duration,
     mut call: impl FnMut() -> io::Result<T>,
