@@ -53,7 +53,12 @@ pub mod xattr;
 pub mod zero_range;
 
 #[cfg(any(test, feature = "fixtures"))]
-#[allow(clippy::unwrap_used, clippy::expect_used, reason = "for tests")]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "for tests"
+)]
 pub mod loop_device;
 #[cfg(any(test, feature = "fixtures"))]
 #[allow(clippy::print_stderr, reason = "for tests")]

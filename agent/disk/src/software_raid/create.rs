@@ -225,8 +225,6 @@ pub(super) fn now() -> u64 {
 mod tests {
     use std::os::unix::fs::FileExt as _;
 
-    use landfall_sys::block_partition;
-
     use super::*;
     use crate::fixtures::{empty_file, loop_device};
     use crate::software_raid::layout::Share;
@@ -246,8 +244,7 @@ mod tests {
             share: Share::Rest,
             disks: vec![0],
         };
-        let open = std::fs::File::open(device.path()).unwrap();
-        block_partition::add(&open, 1, 1 << 20, 1 << 20).unwrap();
+        device.show_partition(1, 1 << 20, 1 << 20);
         let (disks, volumes) = ([disk], [volume]);
         let failure = create(&disks, &volumes, &permission).unwrap_err();
         assert!(check(&disks, &volumes, &BTreeSet::new()).is_err());
@@ -259,7 +256,6 @@ mod tests {
         };
         let too_small = check(&disks, &[large], &emptied).unwrap_err();
         assert!(too_small.details.contains("found 1024 MiB"), "{too_small}");
-        block_partition::delete(&open, 1).unwrap();
         assert_eq!(failure.class, Class::SoftwareRaidError);
         assert!(failure.details.contains("found 1 partitions"), "{failure}");
     }

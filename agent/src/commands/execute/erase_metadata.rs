@@ -97,28 +97,14 @@ fn erase_device(disk: &Erasable, path: &Path, permission: &WritePermission) -> R
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::process::Command;
 
     use landfall_disk::fixtures::loop_device;
-    use landfall_sys::block_partition;
     use landfall_sys::skip::skip;
 
     use super::*;
 
     const MIB: u64 = 1 << 20;
-
-    /// Removes the partitions from the kernel on drop, whether the test passes or
-    /// not.
-    struct Partitions(File);
-
-    impl Drop for Partitions {
-        fn drop(&mut self) {
-            for number in [1, 2] {
-                let _ = block_partition::delete(&self.0, number);
-            }
-        }
-    }
 
     fn run(program: &str, arguments: &[&str], path: &Path) -> String {
         let output = Command::new(program)
@@ -140,17 +126,15 @@ mod tests {
         let Some(device) = loop_device(file.path(), 512) else {
             return;
         };
-        let partitions = Partitions(File::open(device.path()).unwrap());
-        block_partition::add(&partitions.0, 1, MIB, 16 * MIB).unwrap();
-        block_partition::add(&partitions.0, 2, 20 * MIB, 16 * MIB).unwrap();
-        let part = |number| format!("{}p{number}", device.path().display());
-        if !Path::new(&part(2)).exists() {
+        let first = device.show_partition(1, MIB, 16 * MIB);
+        let second = device.show_partition(2, 20 * MIB, 16 * MIB);
+        if !second.exists() {
             return skip("nobody makes device nodes here");
         }
-        run("mke2fs", &["-q", "-F"], Path::new(&part(1)));
-        run("mkswap", &["-q"], Path::new(&part(2)));
+        run("mke2fs", &["-q", "-F"], &first);
+        run("mkswap", &["-q"], &second);
         let mut erasable = Erasable::for_test(device.path().to_str().unwrap());
-        erasable.partitions = vec![part(2).into(), part(1).into()];
+        erasable.partitions = vec![second.clone(), first.clone()];
         let permission = WritePermission::by_operator();
 
         erasable.obstacle = Some(Obstacle::RaidMember);
@@ -164,7 +148,7 @@ mod tests {
         assert_eq!(erase_disk(&erasable, &permission), []);
         // This loop device does not scan for partitions, so its partitions stay until
         // they are removed.
-        for path in [part(1).into(), part(2).into(), device.path().to_owned()] {
+        for path in [first, second, device.path().to_owned()] {
             assert_eq!(wipefs(&path), "", "{}", path.display());
         }
     }

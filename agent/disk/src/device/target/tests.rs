@@ -2,7 +2,6 @@ use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
 use landfall_download::fetch::medium_url;
 use landfall_report::failure::Class;
-use landfall_sys::block_partition;
 use landfall_sys::sys_tree::plant;
 
 use super::open::share_a_disk;
@@ -207,30 +206,19 @@ fn a_partition_has_the_identity_of_its_disk() {
         return;
     };
     let identity = ChosenDisk::by_path(device.path()).unwrap().identity;
-    let name = format!("{}p1", device.path().display());
-    let node = Path::new(&name);
-    let add = || {
-        let disk = File::open(device.path()).unwrap();
-        block_partition::add(&disk, 1, 1 << 20, 1 << 20).unwrap();
-    };
-    let delete = || {
-        let disk = File::open(device.path()).unwrap();
-        block_partition::delete(&disk, 1).unwrap();
-    };
-    add();
+    let show = || device.show_partition(1, 1 << 20, 1 << 20);
+    let node = show();
     if !node.exists() {
-        delete();
         return landfall_sys::skip::skip("nobody makes device nodes here");
     }
-    let open = || Target::open_disk_or_partition(node, &permission()).unwrap();
+    let open = || Target::open_disk_or_partition(&node, &permission()).unwrap();
     let found = open().identity().unwrap();
-    delete();
+    device.hide_partitions();
     assert_eq!(found, identity);
     if !exchange(device.path(), second.path()) {
         return;
     }
-    add();
+    show();
     let judged = open().refuse_other(identity);
-    delete();
     assert!(judged.unwrap_err().details.contains("found another one"));
 }

@@ -128,7 +128,6 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
     use std::path::PathBuf;
 
-    use landfall_sys::block_partition;
     use tempfile::NamedTempFile;
     use uuid::Uuid;
 
@@ -150,9 +149,8 @@ mod tests {
             let device = loop_device(file.path(), 512)?;
             let table = Table::parse(&content[..HEAD_LEN], 512).unwrap();
             let partitions = table.partitions().to_vec();
-            let open = File::open(device.path()).unwrap();
             for it in &partitions {
-                block_partition::add(&open, it.number, it.offset, it.len).unwrap();
+                device.show_partition(it.number, it.offset, it.len);
             }
             Some(Self {
                 file,
@@ -166,7 +164,7 @@ mod tests {
         }
 
         fn partition(&self, number: u32) -> PathBuf {
-            format!("{}p{number}", self.path().display()).into()
+            self.device.partition(number)
         }
 
         /// The first partition, for a copy.
@@ -175,16 +173,6 @@ mod tests {
                 disk: self.path().to_owned(),
                 partition: self.partitions[0].clone(),
                 sector: 512,
-            }
-        }
-    }
-
-    /// A loop device keeps its partitions when it is detached, so this removes them.
-    impl Drop for Disk {
-        fn drop(&mut self) {
-            let open = File::open(self.path()).unwrap();
-            for partition in &self.partitions {
-                let _ = block_partition::delete(&open, partition.number);
             }
         }
     }
