@@ -316,7 +316,6 @@ fn a_mounted_disk_is_refused_by_name() {
     let expected = format!("is mounted on {}", place.path().display());
     assert!(failure.details.contains(&expected), "{failure}");
     mounted.unmount().unwrap();
-    Target::open(device.path(), &WritePermission::by_operator()).unwrap();
 }
 
 /// The image is as large as the disk and has an MBR in place of its former GPT, but still
