@@ -3,7 +3,7 @@
 //!
 //! This crate uses no other crate of the agent. A few modules without `unsafe` are here
 //! because several crates need them: readers of /sys and /proc, state files, dates,
-//! pauses between attempts, calls that are repeated while a disk is busy.
+//! pauses between attempts, calls that are repeated while a disk or a mount is busy.
 
 #![allow(unsafe_code)]
 

@@ -52,11 +52,16 @@ impl<'a> Mounted<'a> {
     /// use this and do not rely on the drop.
     ///
     /// # Errors
-    /// If umount(2) fails, or if a file is in use for longer than two seconds. The file
-    /// system is unmounted even so, when nothing uses it any more.
-    pub fn unmount(mut self) -> io::Result<()> {
+    /// If umount(2) fails, or if the file system is in use for longer than two seconds. It
+    /// is then detached: nobody sees the mount any more, and the kernel unmounts it when
+    /// nothing uses it.
+    pub fn unmount(self) -> io::Result<()> {
+        self.unmount_within(UNMOUNT_LIMIT)
+    }
+
+    fn unmount_within(mut self, limit: Duration) -> io::Result<()> {
         let unmount = || umount2(self.target, MntFlags::empty()).map_err(io::Error::from);
-        repeat_while_busy(UNMOUNT_LIMIT, UNMOUNT_PAUSE, unmount)?;
+        repeat_while_busy(limit, UNMOUNT_PAUSE, unmount)?;
         self.active = false;
         Ok(())
     }
@@ -80,17 +85,19 @@ mod tests {
     use super::*;
     use crate::skip::skip;
 
+    /// `place` without symbolic links.
     fn is_mounted(place: &Path) -> bool {
         let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
         mounts.contains(&format!(" {} ", place.display()))
     }
 
-    /// A program may have a file open for a moment, and a child of this process has
-    /// copies of its open files until `exec`.
+    /// A program may have a file open for a moment. A child of this process has copies of
+    /// its open files until `exec`, and a test of this crate has a child without `exec`,
+    /// which lives for a second.
     #[test]
     fn an_unmount_waits_for_a_file_that_is_open_for_a_moment_only() {
         let place = tempfile::tempdir().unwrap();
-        let place = place.path();
+        let place = &place.path().canonicalize().unwrap();
         if let Err(error) = see_mounts_alone() {
             return skip(error);
         }
@@ -105,13 +112,14 @@ mod tests {
                 thread::sleep(UNMOUNT_PAUSE * 5);
                 drop(file);
             });
-            first.unmount().unwrap();
+            assert!(is_mounted(place));
+            first.unmount_within(Duration::from_secs(30)).unwrap();
         });
         assert!(!is_mounted(place));
 
         let second = mounted();
         let file = open();
-        let error = second.unmount().unwrap_err();
+        let error = second.unmount_within(UNMOUNT_PAUSE).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
         assert!(!is_mounted(place));
         drop(file);
