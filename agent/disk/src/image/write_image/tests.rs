@@ -316,6 +316,10 @@ fn a_mounted_disk_is_refused_by_name() {
     let expected = format!("is mounted on {}", place.path().display());
     assert!(failure.details.contains(&expected), "{failure}");
     mounted.unmount().unwrap();
+    // A test that has made a mount namespace meanwhile has a copy of the mount there. The
+    // removal of the mount point detaches the copies.
+    drop(place);
+    Target::open(device.path(), &WritePermission::by_operator()).unwrap();
 }
 
 /// The image is as large as the disk and has an MBR in place of its former GPT, but still
