@@ -30,10 +30,10 @@ mkdir -p "$out"; out=$(cd "$out" && pwd)
 toolchain=$(rustc --print sysroot)
 say() { echo "fresh-machine: $*" >&2; }
 
-# What the README tells a newcomer to run, in its order.  The tests that are named here
-# use most of what the set-up makes: firmware, GRUB, the test image, Ignition, libvirt,
-# the Redfish emulator and Ironic.  Each target installs only the packages that it needs
-# itself, so the targets that need few packages come first.
+# The README's build and demo, and tests that use most of what the set-up makes: firmware,
+# GRUB, the test image, Ignition, libvirt, the Redfish emulator and Ironic. Each target
+# must install every package that it needs, so the targets that need few packages come
+# first.
 steps=(
   'make build'
   'make demo'

@@ -8,7 +8,7 @@
 #
 # Each purpose includes the ones before it; the default is tests.  --list prints the
 # packages that are missing, and changes nothing.  --build-only installs the packages
-# of "build", and downloads nothing.
+# of "build", and downloads nothing into out/packages.
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 

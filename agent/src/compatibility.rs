@@ -197,8 +197,8 @@ fn fields_of_the_inventory() {
     }
 }
 
-/// Collects the path of every value that is neither an object nor a list of
-/// objects, and whether the value at that path is ever set.
+/// Collects the path of every value except objects, lists of objects and empty lists, and
+/// whether the value at that path is ever set.
 fn leaves(path: &str, value: &Value, found: &mut BTreeMap<String, bool>) {
     match value {
         Value::Object(members) => {

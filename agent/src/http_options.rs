@@ -25,8 +25,8 @@ pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
     })
 }
 
-/// Reports the certificate authorities that the agent ignores because it cannot read
-/// them.
+/// Reports each file of certificate authorities that the agent ignores because it has an
+/// invalid certificate or none.
 pub fn report_authorities(settings: &Settings) {
     for (source, file) in settings.files_of_authorities() {
         if let Err(failure) = pem_files::certificates_of(&file.path, &file.content) {

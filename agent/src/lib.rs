@@ -39,8 +39,8 @@ pub fn run() -> ExitCode {
     }
     landfall_parser_child::offer_this_program();
     landfall_sys::freed_memory::in_one_arena();
-    // The only place that names the crypto provider. The call fails only if a
-    // provider is already installed, so the result is ignored.
+    // Set the crypto provider of the whole process. The call fails only if a provider is
+    // already installed, so the result is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
     let cli = Cli::parse();

@@ -8,7 +8,7 @@ use landfall_parser_child::{Parser, serve};
 use landfall_settings::ConfigParser;
 use landfall_settings::media::MediumParser;
 
-/// Becomes the parser of this name.
+/// Runs the parser of this name. Fails if there is no such parser.
 pub fn serve_named(name: &OsStr) -> ExitCode {
     match name.to_str() {
         Some(MediumParser::NAME) => serve::<MediumParser>(),

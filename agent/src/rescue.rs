@@ -50,8 +50,8 @@ pub fn hand_over(hash: &str) -> Result<()> {
     marked(&marker, login_server::start)
 }
 
-/// Writes the marker before it starts the server, because after the start no step may
-/// fail. If the start fails, removes the marker.
+/// Writes the marker first, because no step may fail after the server accepts logins. If
+/// the start fails, removes the marker.
 fn marked(
     marker: &Path,
     start: impl FnOnce() -> std::result::Result<(), LoginServerError>,

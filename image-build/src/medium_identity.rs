@@ -2,9 +2,9 @@
 //! content.
 //!
 //! GRUB finds an ISO by the modification date of its volume: 16 digits, which GRUB calls
-//! the file system's UUID. With the real date, or with SOURCE_DATE_EPOCH, two different
-//! media of one day could have the same id, and an old stick may still be in the host. So
-//! the date is made from the content's digest.
+//! the file system's UUID. With the real date, the same input would give different bytes.
+//! With SOURCE_DATE_EPOCH, two different media could have the same id, and an old stick
+//! may still be in the host. So the date is made from the content's digest.
 
 use landfall_initramfs::digest_writer;
 

@@ -80,7 +80,7 @@ async fn serve(arguments: &ServeArguments) -> Result<()> {
 }
 
 /// Reads the hosts again, and with `everything` also the base and the certificate. After
-/// an error the hosts and the base are unchanged.
+/// an error, hosts, base and certificate are unchanged.
 fn reload(
     content: &mut Content<'_>,
     service: &Service,

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &UkiArguments) -> Result<()> {
     )?;
     ramdisk_output.finish()?;
     let ramdisk_bytes = fs::read(&ramdisk_path).context("cannot read the ramdisk")?;
-    // The section that holds it.
+    // The section that holds the ramdisk.
     ramdisk.path = ".initrd".into();
 
     report.stage("writing the image");

@@ -13,7 +13,7 @@ use crate::path_error::{PathError, read_bounded};
 /// In bytes: the size limit of the agent. A debug build with symbols is 150 MB.
 const MAX_AGENT_BYTES: u64 = 1 << 30;
 
-/// The path of the marker that permits the agent to write to disks in its ramdisk. The
+/// The path of the marker that, in the ramdisk, permits the agent to write to disks. The
 /// agent's binary contains this path, and no other program does. The path is in two parts
 /// here, so that the builder's binary does not contain it.
 const MARK: [&str; 2] = ["/run/landfall", "/ramdisk"];
@@ -51,8 +51,9 @@ pub fn read(path: &Path, arch: Arch) -> Result<Vec<u8>, AgentError> {
     Ok(bytes)
 }
 
-/// The reason why a program needs more than the kernel of a machine of this architecture,
-/// for example a dynamic loader. `None` if the program needs only the kernel.
+/// The reason why a machine of this architecture cannot run a program with its kernel
+/// alone: the file is no ELF program for this architecture, is damaged, or needs a
+/// dynamic loader. `None` if the program needs only the kernel.
 #[must_use]
 pub fn fault_of_static_program(program: &[u8], arch: Arch) -> Option<String> {
     check(program, arch).err()

@@ -95,8 +95,8 @@ pub struct Summary {
     pub path: PathBuf,
     pub bytes: u64,
     pub sha256: String,
-    /// The size of the archive before compression. The unpacked files take this much
-    /// memory.
+    /// The size of the archive before compression. The unpacked files take about this
+    /// much memory.
     pub unpacked_bytes: u64,
     /// The least memory that a host needs to boot the ramdisk with its kernel.
     pub memory_floor: MemoryFloor,
@@ -387,7 +387,7 @@ fn mount_points_and_devices() -> Result<FileTree, BuildError> {
 }
 
 /// Describes the build. The text contains nothing that could differ between builds of the
-/// same input: no time, no host name, no path.
+/// same input: no time, no host name, no path of the build machine.
 fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
     #[derive(Serialize)]
     struct Facts<'a> {

@@ -17,8 +17,8 @@ pub use segments::{Segment, UnpackError, unpack_segments};
 pub(crate) use whole::xz_error;
 pub use whole::{WholeError, check_whole};
 
-/// The highest level. With a higher level zstd needs a window of more than 8 MiB, and the
-/// kernel of the smallest host needs that memory too while it unpacks.
+/// The highest level. With a higher level zstd needs a window of more than 8 MiB. The
+/// kernel needs memory for the window while it unpacks, also on the smallest host.
 const MAX_ZSTD_LEVEL: i32 = 19;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -58,7 +58,8 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// Returns a copy of the error, because an `io::Error` cannot be cloned.
+    /// Stores the error, and returns a new one of the same kind, because an `io::Error`
+    /// cannot be cloned.
     fn keep(&self, error: io::Error) -> io::Error {
         let copy = error.kind().into();
         // The caller repeats an interrupted call.

@@ -102,8 +102,9 @@ pub enum ModulesError {
 }
 
 impl ModuleTree {
-    /// Lists a module directory without reading the modules. Fails if the directory
-    /// cannot be listed or has no modules.
+    /// Lists a module directory without reading the modules. Fails if the directory or
+    /// one of its lists cannot be read, if it names no module, or if two modules of the
+    /// same rank have the same name.
     pub fn open(directory: &Path) -> Result<Self, ModulesError> {
         let mut paths = Vec::new();
         walk(directory, "", 0, &mut paths)?;
@@ -226,7 +227,7 @@ impl ModuleTree {
     }
 
     /// Checks that the modules were built for kernel `release`. The error names the first
-    /// module that was built for another kernel.
+    /// module that was built for another kernel. A module that names no kernel passes.
     pub fn check_vermagic(&self, selection: &Selection, release: &str) -> Result<(), ModulesError> {
         for (name, info) in selection {
             if let Some(found) = info.kernel_release()
@@ -285,7 +286,8 @@ impl ModuleTree {
         }
     }
 
-    /// The drivers of network cards and disk controllers that are not in `selection`.
+    /// The drivers of network cards and disk controllers on PCI, USB, virtio, VMBus and
+    /// Xen that are not in `selection`.
     ///
     /// # Errors
     /// If a module cannot be read.
@@ -334,7 +336,8 @@ impl ModuleTree {
             .collect()
     }
 
-    /// The names of the modules that have an alias, by the normalised alias.
+    /// The names of the modules in [`ALIAS_DIRECTORIES`], by each of their normalised
+    /// aliases.
     fn algorithm_aliases(&self) -> Result<HashMap<String, Vec<String>>, ModuleFileError> {
         let in_directories = |path: &str| {
             ALIAS_DIRECTORIES

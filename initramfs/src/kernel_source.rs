@@ -147,8 +147,8 @@ pub enum KernelSourceError {
 }
 
 impl KernelSource {
-    /// Finds the kernel. Packages are unpacked into a temporary directory. The error
-    /// contains what is missing and how to get it.
+    /// Finds the kernel. Package files are unpacked into a temporary directory. The error
+    /// contains the fault and, if known, what to do about it.
     pub fn resolve(&self) -> Result<Kernel, KernelSourceError> {
         match self {
             Self::InstalledPackage(name) => {

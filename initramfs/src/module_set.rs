@@ -217,13 +217,13 @@ impl ModuleSet {
         Ok(selected)
     }
 
-    /// The entries of this set, or of a built-in set that it includes, that the kernel
-    /// lacks because it is a kernel for virtual machines. `None` if the kernel has most
-    /// of the entries.
+    /// The entries of the built-in set `server` that the kernel lacks, if it lacks two
+    /// fifths of them or more: such a kernel is for virtual machines. `None` for any
+    /// other kernel, and if this set neither is nor includes `server`.
     ///
-    /// Only the set `server` is checked. Every kernel lacks some drivers of the list, but
-    /// Debian's `cloud` kernel lacks half of the entries. Without this check the operator
-    /// would notice that only when a server boots without a disk.
+    /// Debian's complete kernels lack none of the entries, and its `cloud` kernel lacks
+    /// half of them. Without this check the operator would notice that only when a server
+    /// boots without a disk.
     #[must_use]
     pub fn missing_in(&self, tree: &ModuleTree) -> Option<Missing> {
         let included = self.lines.iter().find_map(|line| match &line.what {
@@ -243,7 +243,6 @@ impl ModuleSet {
             .map(|unknown| unknown.name)
             .collect();
         // A kernel that lacks two fifths of the entries is not meant for servers.
-        // Debian's complete kernels lack none of the entries.
         (missing.len() * 5 >= wanted.len() * 2).then(|| Missing {
             set: self.name.clone(),
             lines: wanted.len(),

@@ -91,7 +91,7 @@ impl OutputFile {
     }
 
     /// Gives this file the content of `other`, which must be complete: as a hard link, or
-    /// as a copy if the file system has no hard links.
+    /// as a copy if a link is not possible.
     pub fn same_as(&mut self, other: &Self) -> Result<(), PathError> {
         let (from, to) = (other.temporary_path(), self.temporary_path());
         let linked = fs::remove_file(to).and_then(|()| fs::hard_link(from, to));

@@ -36,8 +36,8 @@ pub(crate) struct SegmentCache {
 }
 
 impl SegmentCache {
-    /// Makes the directory, which only its owner can read. `None` if that fails, if
-    /// another user owns the directory, or if other users can write into it.
+    /// Makes the directory, readable only for its owner, unless it exists. `None` if that
+    /// fails, if another user owns the directory, or if other users can write into it.
     pub(crate) fn open(directory: &Path) -> Option<Self> {
         fs::DirBuilder::new()
             .recursive(true)

@@ -55,7 +55,8 @@ pub enum ImageError {
 /// The stub with these sections after its own sections.
 ///
 /// # Errors
-/// If the stub is not an EFI program, is signed, or has no room for the sections.
+/// If the stub is not an EFI program, is signed, already has one of the sections or has
+/// no room for them, or if the image would be larger than 2 GiB.
 pub fn assemble(stub: &[u8], sections: &[Section<'_>]) -> Result<Vec<u8>, ImageError> {
     let headers = Headers::read(stub)?;
     if headers.certificate_bytes != 0 {

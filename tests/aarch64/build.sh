@@ -10,10 +10,11 @@
 #   DIR/system           unpacked: shim, GRUB and systemd's stub, for --loader-dir, and
 #                        the programs of the test image (tests/coreos-image/build.sh)
 #
-# rustup has no standard library for aarch64 here, but Debian has one, for the rustc of the
-# same suite. The suite is sid: the workspace needs Rust 1.95, and Debian 13 has 1.85. The
-# compiler is in a root file system of its own, DIR/root, which is kept; remove it to get a
-# newer compiler. Cargo fetches the crates with this machine's configuration.
+# The compiler and the standard library for aarch64 are Debian's, so this needs no
+# toolchain from rustup. The suite is sid: the workspace needs Rust 1.95, and Debian 13
+# has 1.85. The compiler is in a root file system of its own, DIR/root, which is kept;
+# remove it to get a newer compiler. Cargo fetches the crates with this machine's
+# configuration.
 #
 # It needs root, mmdebstrap, 4 GB of disk and about 15 minutes.
 set -euo pipefail

@@ -12,9 +12,9 @@
 # with NetworkManager also has mdadm, and boots from a software RAID. With --iscsi-debs
 # (dracut and open-iscsi) it also boots from the iSCSI target in the firmware's table.
 #
-# The result is DIR/coreos.raw and its .gz, .xz and .zst forms, with SHA256SUMS. All files
-# come from Debian packages. The disk boots under BIOS and UEFI and runs the real Ignition
-# on its first boot. The build needs no loop device, no mount, no network and no
+# The result is DIR/coreos.raw and its .gz, .xz and .zst forms, with SHA256SUMS. All
+# binaries come from Debian packages. The disk boots under BIOS and UEFI and runs the real
+# Ignition on its first boot. The build needs no loop device, no mount, no network and no
 # privileges: mke2fs -d and mtools fill the file systems.
 #
 # The same scripts and packages give the same bytes. The build is skipped if DIR/key

@@ -1,5 +1,6 @@
-# The disk: partition numbers, labels, types and GUIDs are those of CoreOS, the
-# sizes are not.  Sourced by build.sh.
+# The disk: the numbers, labels and types of the partitions, the GUID of the disk and the
+# UUIDs of the file systems are those of CoreOS, the sizes and the GUIDs of the partitions
+# are not. Sourced by build.sh.
 
 # The size of each partition in MiB, in their order. All partitions are aligned to 1 MiB.
 bios_boot_size=1 esp_size=16 boot_size=80 root_size=32

@@ -242,8 +242,8 @@ fn dhcp_server_that_is_dead() {
         });
         let lookup = lookup.context("no lookup")?.at;
         let waited = lookup.saturating_sub(begun);
-        // The agent waits 3 s for a root disk if there are no hints. Waiting for
-        // DHCP would take 20 s.
+        // If the agent waited for DHCP, the lookup would come after 20 s at the
+        // earliest.
         ensure!(
             waited < Duration::from_secs(15),
             "the lookup came {waited:?} after init"

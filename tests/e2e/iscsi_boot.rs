@@ -55,8 +55,8 @@ fn diskless(lab: &Lab, site: &Site, ports: &[u16], chap: Option<(&str, &str)>) -
 }
 
 /// Writes the image to the target. The installed system gets the arguments with which
-/// its initramfs finds the target again. The second boot is from the same disk on
-/// another bus: `iscsi_root.rs` boots from the target.
+/// its initramfs finds the target again. The second boot does not use the target: the
+/// file behind it is then a local disk. `iscsi_root.rs` boots from the target.
 async fn install_on_target(lab: &Lab, firmware: Firmware) -> Result<()> {
     let plan = Plan { firmware, ..plan() };
     let site = plan.site(lab).await?;

@@ -95,8 +95,9 @@ fn diskless(machine: &Machine) -> Machine {
     }
 }
 
-/// Installs the image on the target, and starts it from there twice: the first boot has
-/// Ignition and a network of its own, and each later one has the permanent arguments alone.
+/// Installs the image on the target, and starts it from there twice: the first boot runs
+/// Ignition and also has the arguments for the first boot, the second boot has only the
+/// permanent arguments.
 async fn install_and_start(lab: &Lab, firmware: Firmware) -> Result<()> {
     let plan = Plan { firmware, ..plan() };
     let mut site = site(lab, &plan).await?;

@@ -82,8 +82,8 @@ fn no_disk() {
 #[test]
 fn no_driver_for_the_disk() {
     host_test("no_driver_for_the_disk", async |lab| {
-        // `ATTEMPTS` is long enough for several attempts of the agent. `INTERVAL` is
-        // the minimum time between two console lines with the same error.
+        // `ATTEMPTS` is long enough for several attempts of the agent. `INTERVAL` is a
+        // little less than the 60 s after which the agent prints the same error again.
         const ATTEMPTS: Duration = Duration::from_secs(20);
         const INTERVAL: Duration = Duration::from_secs(55);
         let plan = Plan {

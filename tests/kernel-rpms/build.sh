@@ -2,7 +2,7 @@
 # Makes the RPM packages of a RHEL-like kernel from Debian's kernel: kernel-core,
 # kernel-modules-core and kernel-modules, with the files and the dependencies of RHEL's
 # packages. The tests have no source of RHEL's own packages. The modules keep Debian's
-# signatures and are compressed as .ko.zst (network) and .ko.xz (all others), which
+# signatures and are compressed as .ko.zst (drivers/net) and .ko.xz (all others), which
 # Debian 12's kernel cannot decompress, so init must.
 #
 #   build.sh --kernel-deb FILE -o DIR

@@ -7,9 +7,10 @@
 #
 # With --podman, it can run OpenShift's agent container.
 #
-# The result is DIR/live.img (zstd).  Needs root, for the packages' own scripts
-# in a chroot, and the package archive.  A build is skipped when DIR/key already
-# names its recipe and packages; rm DIR/key takes newer ones from the archive.
+# The result is DIR/live.img (zstd). It needs root, for the packages' own scripts in a
+# chroot, and the package archive. The build is skipped if DIR/key already has the choice
+# of --podman and the digests of its scripts and of the two packages above; remove DIR/key
+# to get newer versions of all other packages from the archive.
 set -euo pipefail
 export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
 

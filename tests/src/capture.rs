@@ -27,8 +27,8 @@ pub struct Capture {
 pub struct Frame(Vec<u8>);
 
 impl Capture {
-    /// Starts capturing. Call it in the lab's thread, because the capture's thread
-    /// inherits that thread's network namespace.
+    /// Starts capturing, in the network namespace of the calling thread: call it in the
+    /// lab's thread.
     pub fn start() -> Result<Self> {
         let all = socket(
             AddressFamily::Packet,

@@ -213,7 +213,8 @@ impl Conductor {
         self.shared.note("the deployment goes on");
     }
 
-    /// The inventory that the agent sent.
+    /// The data of the inspection that the agent sent. The inventory is its member
+    /// `inventory`.
     #[must_use]
     pub fn inventory(&self) -> Option<Value> {
         self.shared.memory().inventory.clone()

@@ -21,8 +21,8 @@ pub struct Device {
     pub family: &'static str,
     /// The smallest module set that contains the module: `vm` or `server`.
     pub set: &'static str,
-    /// `-`, or the package with the firmware. ` by MODULE` follows if it is not this
-    /// module that loads the firmware, but MODULE, on which this one depends.
+    /// `-`, or the package with the firmware. ` by MODULE` follows if MODULE, on which
+    /// this module depends, loads the firmware.
     pub firmware: &'static str,
     /// The names of QEMU's devices with which a test boots. Empty if no test does.
     pub tried: Vec<&'static str>,

@@ -279,7 +279,7 @@ impl ArgumentValue for StepPriority {
     }
 }
 
-/// Accepts digits only: `str::parse` would accept a sign as well.
+/// Parses a number of digits only, because `str::parse` would accept a sign as well.
 pub(crate) fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.bytes()
         .all(|c| c.is_ascii_digit())

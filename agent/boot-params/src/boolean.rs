@@ -1,7 +1,7 @@
 //! The spellings of boolean values.
 
-/// Reads a boolean as oslo.config does (`strutils.bool_from_string`).
-/// NetworkManager accepts a subset of these words for its `rd.*` arguments.
+/// Reads a boolean as `strutils.bool_from_string` of oslo.utils does. oslo.config, and
+/// NetworkManager for its `rd.*` arguments, accept a subset of these words.
 pub fn parse(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "y" | "yes" => Some(true),

@@ -36,9 +36,9 @@ impl CommandLine {
     /// Splits the first [`MAX_LENGTH`] bytes of `text` as the kernel's `next_arg()` does
     /// (lib/cmdline.c): at white space outside double quotes. Quotes may enclose the
     /// value (`key="a b"`) or the whole argument (`"key=a b"`). There is no escape
-    /// character. Unlike in the kernel, a quote that is never closed is an ordinary
-    /// character. A lone `--` is left out: the arguments after it are for init, and the
-    /// agent is init.
+    /// character. Unlike in the kernel, white space after a quote that is never closed
+    /// separates arguments. A lone `--` is left out: the arguments after it are for init,
+    /// and the agent is init.
     pub fn parse(text: &str) -> CommandLine {
         let (text, cut) = within_limit(text);
         let tokens = tokens(text);
@@ -91,8 +91,8 @@ impl CommandLine {
     }
 }
 
-/// Splits one text. A quote that is never closed counts as an ordinary character. The
-/// kernel instead takes the rest of the line as quoted, but here one wrong quote in a
+/// Splits one text. White space after a quote that is never closed separates arguments.
+/// The kernel instead takes the rest of the line as quoted, but here one wrong quote in a
 /// template must not hide all the arguments after it.
 fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();

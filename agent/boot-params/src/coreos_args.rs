@@ -4,10 +4,9 @@
 use crate::cmdline::{CommandLine, Token};
 
 /// The network arguments that this boot passes on to the first boot. Each argument may
-/// have a value (`name=value`) or none (`name`). An unattended CoreOS installation
-/// passes on only some of them (coreos-installer's `coreos-installer-service` script).
-/// Without the rest, the first boot could lack a link of this boot, or get another
-/// lease or other name servers.
+/// have a value (`name=value`) or none (`name`). The script `coreos-installer-service` of
+/// coreos-installer passes on only some of them. Without the rest, the first boot could
+/// lack a link of this boot, or get another lease or other name servers.
 const FIRST_BOOT: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",

@@ -77,7 +77,8 @@ impl fmt::Display for Algorithm {
 /// Why a text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// The text names no algorithm, and no algorithm has digests of this many characters.
+    /// The text names no algorithm, and does not have the length of a SHA-256, SHA-512 or
+    /// MD5 digest.
     #[error(
         "checksum: expected 64 (sha256), 128 (sha512) or 32 (md5) hexadecimal digits, found {0} characters"
     )]

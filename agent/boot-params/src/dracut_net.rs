@@ -62,7 +62,8 @@ pub struct NetArgs {
     pub global_dns: Vec<IpAddr>,
     /// Each `rd.route=`.
     pub routes: Vec<RouteArgument>,
-    /// The last `BOOTIF=`, unless `rd.bootif=0` cancels it.
+    /// The last `BOOTIF=` with a value. `None` if it is invalid or `rd.bootif=0` cancels
+    /// it.
     pub boot_interface: Option<BootInterface>,
     /// The last `bootdev=`.
     pub boot_device: Option<DeviceSpec>,

@@ -36,10 +36,10 @@ pub struct FirmwareRecord {
     pub files: BTreeMap<String, String>,
 }
 
-/// A valid record.
+/// The network settings of one NIC: a valid record of the iBFT, or an entry of the NBFT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirmwareNic {
-    /// The file `index`, if present.
+    /// The file `index`, if present, or the index of the NIC in the NBFT.
     pub index: Option<String>,
     pub mac: MacAddr,
     /// The VLAN that the configuration applies to. `None` also for 0, which means no
@@ -47,9 +47,9 @@ pub struct FirmwareNic {
     pub vlan: Option<u16>,
     /// How the NIC gets its address.
     pub origin: AddressOrigin,
-    /// The family of all addresses in the record.
+    /// True if all addresses are IPv4, false if all are IPv6.
     pub is_ipv4: bool,
-    /// The static address, or the address that the firmware got from DHCP.
+    /// The static address. In the iBFT also the address that the firmware got from DHCP.
     pub address: Option<IpPrefix>,
     /// The gateway: only together with an address, and never all zero.
     pub gateway: Option<IpAddr>,
@@ -60,14 +60,15 @@ pub struct FirmwareNic {
     pub host_name: Option<String>,
 }
 
-/// The file `origin` (ACPI's `NL_PREFIX_ORIGIN`).
+/// How the NIC gets its address: in the iBFT the file `origin` (ACPI's
+/// `NL_PREFIX_ORIGIN`), in the NBFT the fields for DHCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressOrigin {
     /// Value 3.
     Dhcp,
     /// Value 4.
     RouterAdvertisement,
-    /// Any other value.
+    /// Any other value, or no such file.
     Static,
 }
 

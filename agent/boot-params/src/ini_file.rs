@@ -116,7 +116,8 @@ fn group_name(line: &str) -> Option<String> {
     match name {
         "" => None,
         "DEFAULT" => Some(name.to_owned()),
-        // oslo.config treats this as a separate group, which nothing reads.
+        // oslo.config treats other spellings of `DEFAULT` as a separate group, which
+        // nothing reads.
         _ if name.eq_ignore_ascii_case("default") => Some("[default]".to_owned()),
         _ => Some(name.to_lowercase()),
     }

@@ -13,9 +13,9 @@
 //!
 //! The builder and the agent also share the type of a digest ([`digest`]).
 //!
-//! This crate reads no files. Invalid input never makes a reader fail: the reader adds
-//! a warning, and the default applies. For [`CoreosInst`] the reader adds a fault
-//! instead.
+//! This crate reads no files. Invalid arguments and options never make a reader fail: the
+//! reader adds a warning that names the effect. For [`CoreosInst`] the reader adds a
+//! fault instead.
 
 pub mod agent_args;
 pub mod argument_value;

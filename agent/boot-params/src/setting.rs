@@ -12,7 +12,8 @@ pub enum Origin {
     KernelArgument(String),
     /// `parameters.txt` of virtual media: the device that held it.
     Parameters(String),
-    /// A configuration file: its path.
+    /// A configuration file: its path. Also config.ign, and the environment and the
+    /// defaults of OpenShift's agent container: a description.
     File(String),
     /// An mDNS answer.
     Mdns,

@@ -234,8 +234,8 @@ pub fn holders(device: &SystemPath) -> io::Result<Vec<String>> {
     Ok(unless_gone(names(&device.join("holders")))?.unwrap_or_default())
 }
 
-/// The kernel's names of the disks and partitions that this device is made of, sorted:
-/// the members of an array, the paths of a multipath disk. Empty for an ordinary disk.
+/// The kernel's names of the devices that this device is made of, sorted: the members of
+/// an array, the paths of a multipath disk. Empty for an ordinary disk.
 ///
 /// # Errors
 /// If sysfs cannot be read.

@@ -48,7 +48,8 @@ pub enum BootMedium {
         argument: &'static str,
         label: String,
     },
-    /// The disk is removable and has the label of a boot medium. Holds the label.
+    /// The disk is removable, and it or one of its partitions has the label of a boot
+    /// medium. Holds the label.
     Labelled(String),
     /// The disk has the label of Ironic's parameters.
     Parameters,
@@ -141,8 +142,9 @@ impl BootMedia {
     }
 
     /// The reason why the agent must not write to this whole disk; `None` if it may
-    /// write. `block` is the disk's directory in sysfs. A disk that cannot be read does
-    /// not count as a boot medium, because this host has just read its boot medium.
+    /// write. `block` is the disk's directory in sysfs. A disk whose content cannot be
+    /// read does not count as a boot medium, because this host has just read its boot
+    /// medium.
     pub fn why(&self, block: &SystemPath) -> Option<BootMedium> {
         let removable = is_removable(block);
         let sectors: u64 = sysfs::number(&block.join("size")).unwrap_or(0);
@@ -210,8 +212,8 @@ fn is_removable(block: &SystemPath) -> bool {
         || sysfs::flag(&place.join("removable"))
 }
 
-/// The file system on a disk or partition. `None` if it is neither ISO 9660 nor FAT,
-/// the file systems of boot media.
+/// The file system on a disk or partition. `None` if it cannot be read, or if it is
+/// neither ISO 9660 nor FAT, the file systems of boot media.
 fn medium(directory: &SystemPath) -> Option<Medium<File>> {
     let node = directory.join("/dev").join(directory.name()?).on_disk()?;
     let file = File::open(node).ok()?;

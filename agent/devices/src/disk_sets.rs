@@ -69,8 +69,9 @@ pub struct DiskSets {
 }
 
 impl DiskSets {
-    /// Examines the disk that has this directory in sysfs. If the disk cannot be read,
-    /// the result is empty; the code that uses the disk reports the error.
+    /// Examines the disk that has this directory in sysfs. If the disk has disappeared,
+    /// the result is empty. The signatures of a device that cannot be opened are skipped;
+    /// the code that uses the disk reports the error.
     pub fn of(block: &SystemPath) -> Self {
         let Some(block) = block.resolved() else {
             return Self::default();

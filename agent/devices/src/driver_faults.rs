@@ -134,8 +134,8 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     }
 }
 
-/// The last missing firmware file of a device. The earlier ones do not matter, because a
-/// driver tries older files before it gives up.
+/// The last missing firmware file of a device: a driver tries several files, and gives up
+/// only after the last one.
 fn missing_firmware<'a>(address: &str, log: impl Iterator<Item = &'a str>) -> Option<String> {
     let last = firmware_requests(address, log).pop()?;
     Some(last.file)

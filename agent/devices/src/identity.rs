@@ -19,9 +19,9 @@
 //!
 //! The kernel notices a changed medium when a program opens the disk. The kernel itself
 //! opens each new disk to read its partitions (`device_add_disk`), so the agent's own
-//! open does not change the number. An md array is the exception: its first open
-//! changes the number (`mddev->changed` of drivers/md/md.c). In a live system udev
-//! opens the array first. If the agent starts an array, the agent itself opens it
+//! open does not change the number. An md array is the exception: its first open after
+//! its start changes the number (`mddev->changed` of drivers/md/md.c). In a live system
+//! udev opens the array first. If the agent starts an array, the agent itself opens it
 //! first.
 
 use std::fmt;

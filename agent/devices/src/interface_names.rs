@@ -86,8 +86,8 @@ impl NamingPolicy {
     }
 }
 
-/// The names of all interfaces that have a candidate or a given name. If two
-/// interfaces have the same candidate, the interface that the kernel found
+/// The names of all interfaces that have a given name or a candidate other than their MAC
+/// name. If two interfaces have the same candidate, the interface that the kernel found
 /// first gets it.
 pub fn names(root: &SystemPath, policy: &NamingPolicy) -> Vec<InterfaceName> {
     let directory = root.join("sys/class/net");
@@ -111,8 +111,9 @@ pub fn names(root: &SystemPath, policy: &NamingPolicy) -> Vec<InterfaceName> {
 }
 
 /// The names of one interface. `mac` is its permanent address. The interfaces that the
-/// kernel found earlier must already have their names, because a name in use is
-/// skipped. `None` if the interface has neither a candidate nor a given name.
+/// kernel found earlier must already have their names, because a name in use is skipped.
+/// `None` if the interface has neither a given name nor a candidate other than its MAC
+/// name.
 pub fn name_of(
     root: &SystemPath,
     kernel_name: &str,

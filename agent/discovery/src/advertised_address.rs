@@ -22,7 +22,7 @@ const ADDRESS_MAY_RETURN: Duration = Duration::from_secs(3);
 pub struct AdvertiseRules {
     /// Use this host, whatever addresses the machine has (`ipa-advertise-host`).
     pub host: Option<String>,
-    /// Use the IPv4 address of this NIC (`ipa-network-interface`).
+    /// Use an address of this NIC, IPv4 if it has one (`ipa-network-interface`).
     pub interface: Option<String>,
     /// The number of attempts (`ipa-ip-lookup-attempts`).
     pub attempts: u32,
@@ -146,7 +146,8 @@ fn has(state: &NetworkState, address: IpAddr) -> bool {
     all.any(|known| known.usable && known.prefix.address == address)
 }
 
-/// The IPv4 address of this NIC, or another address if it has no IPv4 address.
+/// The IPv4 address of this NIC, or another address if it has no IPv4 address. Link-local
+/// addresses are ignored.
 fn address_of(state: &NetworkState, interface: &str) -> Result<IpAddr, String> {
     let nic = state
         .nics
@@ -214,9 +215,10 @@ async fn addresses_of(url: &str) -> Result<Vec<SocketAddr>, String> {
         .map_err(|error| format!("cannot resolve {host}: {error}"))
 }
 
-/// The source address of the kernel's route to `service`. A host on another link cannot
-/// reach a link-local source address. In that case the function returns another address
-/// of the same interface if `service` is link-local too, and fails otherwise.
+/// The source address of the kernel's route to `service`. If this is a link-local
+/// address, which cannot be reached from another link, the function returns another
+/// address of the same interface, or fails if there is none or if `service` is not
+/// link-local.
 fn source_address_towards(service: SocketAddr) -> Result<IpAddr, String> {
     let source =
         route_source(service).map_err(|error| format!("no route to {}: {error}", service.ip()))?;

@@ -23,11 +23,11 @@ use landfall_sys::wall_clock;
 /// The earliest time of a correct clock: 2026-01-01. It is a constant and not the time
 /// of the build, so that builds are reproducible.
 const OLDEST: Duration = Duration::from_secs(1_767_225_600);
-/// The end of the range of plausible times: 2099-12-31. All certificates that the agent
-/// meets expire earlier.
+/// The end of the range of plausible times: 2099-12-31.
 const NEWEST: Duration = Duration::from_secs(4_102_358_400);
-/// The agent tolerates a smaller difference. A maintained clock differs by less, and such
-/// a difference does no harm: Ironic and certificates tolerate an hour.
+/// The agent tolerates a smaller difference, because a maintained clock differs by less.
+/// For a certificate that such a difference makes invalid, see
+/// [`Occasion::RefusedCertificate`].
 const TOLERATED: Duration = Duration::from_secs(300);
 /// The first hardware clock of the machine.
 const HARDWARE_CLOCK: &str = "/dev/rtc0";

@@ -37,8 +37,8 @@ pub struct Question {
     pub instances: &'static [&'static str],
     /// The number of attempts.
     pub attempts: u32,
-    /// Query only on the interfaces with these addresses. If empty, query on all
-    /// interfaces.
+    /// Query only on the interfaces with these addresses. If none of these texts is an
+    /// address, query on all interfaces.
     pub interfaces: Vec<String>,
     /// Reject an answer with plain http. Set if this boot verifies servers, because any
     /// host on the network can answer an mDNS query.

@@ -17,7 +17,7 @@ use super::reached::{Place, Reached};
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
 /// How long to wait if a better answer could only come from a NIC that has not appeared
-/// yet. After this time, every driver in the ramdisk has probed its devices.
+/// yet. After this time, the drivers in the ramdisk have normally probed their devices.
 pub(super) const GRACE_ALONE: Duration = Duration::from_secs(10);
 
 /// How long to wait for a better answer than a redirect. The wait is short, because

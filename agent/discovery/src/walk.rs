@@ -21,8 +21,8 @@ use tokio::time::timeout;
 
 use super::expected::Expected;
 
-/// More than the resolver needs: it asks up to three servers and waits 5 s for each
-/// (resolv.conf(5)).
+/// Long enough for the resolver to ask each of three servers once. It waits about 5 s for
+/// each (resolv.conf(5)).
 const DNS_LIMIT: Duration = Duration::from_secs(20);
 /// Ends after the kernel's third retransmission (after 1, 3 and 7 s).
 const TCP_LIMIT: Duration = Duration::from_secs(8);
@@ -204,7 +204,9 @@ impl Walker {
         }
     }
 
-    /// The addresses of the host that this NIC has a route to.
+    /// At most [`ADDRESS_LIMIT`] addresses of the host, without those that this NIC has
+    /// no route to. If no NIC is chosen, routes do not matter. Fails if the name does not
+    /// resolve, or if this NIC has no route to any of them.
     async fn targets(
         &self,
         url: &Url,

@@ -10,7 +10,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 static OF_THIS_PROCESS: Sections = Sections::new();
 
 /// Begins a critical section. After [`close`] this call blocks forever, because the
-/// process is about to end. Sections do not nest.
+/// process is about to end. A thread that has a section must not begin another one: if
+/// [`close`] is called in between, both calls wait forever.
 pub fn enter() -> CriticalSection {
     OF_THIS_PROCESS.enter()
 }

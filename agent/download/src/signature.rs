@@ -83,11 +83,11 @@ pub struct ImageSignature {
 }
 
 impl ImageSignature {
-    /// Returns the first signature in the file that names one of these keys.
+    /// Returns the first supported signature in the file that names one of these keys.
     ///
     /// # Errors
-    /// If the file is not valid OpenPGP data, or if no signature names one of the keys.
-    /// The error contains the reason for each signature in the file.
+    /// If the file is not valid OpenPGP data, or if no supported signature names one of
+    /// the keys. The error contains the reason for each signature in the file.
     pub fn by_known_key(file: &[u8], keys: &[SigningKey]) -> Result<Self, SignatureError> {
         let file = armor::open(file)?;
         let mut faults = Vec::new();

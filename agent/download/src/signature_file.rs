@@ -17,7 +17,8 @@ pub struct NoSignature {
     pub failure: Failure,
     /// Whether there is no signature file: the server does not deliver the file, or it
     /// delivers something else, such as a login page. False if there is a signature that
-    /// cannot be used, for example because its key is unknown.
+    /// cannot be used, for example because its key is unknown, and if the download
+    /// exceeded its time limit or a URL is invalid.
     pub is_missing: bool,
 }
 
@@ -47,7 +48,7 @@ impl From<Failure> for NoSignature {
 ///
 /// # Errors
 /// If a URL of the image is invalid, if the signature cannot be downloaded, or if no
-/// signature names one of these keys.
+/// supported signature names one of these keys.
 pub fn fetch(
     image: &Request,
     client: &reqwest::Client,

@@ -138,7 +138,7 @@ pub fn options(boot: &(impl BootFiles + ?Sized)) -> Result<String> {
 }
 
 /// The environment block of the boot partition. `None` if the image has no such file;
-/// GRUB then reads the variables from another place.
+/// GRUB then takes the variables from grub.cfg or from a block on another partition.
 pub(super) fn read_environment(boot: &(impl BootFiles + ?Sized)) -> Result<Option<Environment>> {
     let path = Path::new(ENVIRONMENT);
     let found = boot.read_if_there(path, SIZE_LIMIT).map_err(|failure| {

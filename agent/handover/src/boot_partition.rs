@@ -66,8 +66,8 @@ pub fn find_in(
 /// boot if a second partition has this label (its unit `coreos-ignition-unique-boot`).
 pub fn on_other_disks(disk: &Path) -> Vec<PathBuf> {
     let kernel = KernelView::default();
-    // Without the device number of this disk, the agent cannot distinguish this disk from
-    // the other disks, so it reports none.
+    // Without the metadata of this disk, the agent cannot distinguish it from the other
+    // disks, so it reports none.
     let Ok(own) = fs::metadata(disk) else {
         return Vec::new();
     };

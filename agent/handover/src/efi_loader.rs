@@ -69,8 +69,8 @@ impl Machine {
     }
 }
 
-/// The label of the boot entry if the ESP has no CSV file: only that file gives a
-/// loader a label.
+/// The label of the boot entry if the ESP has no valid CSV file, because only that file
+/// gives a loader a label.
 const UNNAMED: &str = "CoreOS";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,7 +159,8 @@ pub fn has_fallback(esp: &Path, machine: Machine) -> io::Result<bool> {
         .any(|file| named(file, name) && is_in_efi_boot(esp, file)))
 }
 
-/// All files of the partition, those of outer directories first.
+/// The files of the partition up to the limits [`MOST_DIRECTORIES_DEEP`] and
+/// [`MOST_ENTRIES`], those of outer directories first.
 fn files(esp: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut entries = 0;

@@ -251,8 +251,9 @@ fn error(name: &str, reason: &io::Error) -> Failure {
         Some(libc::EROFS | libc::EPERM | libc::EACCES) => failure.hint(
             "the firmware does not let its variables be changed: look for a write protection in its setup",
         ),
-        // efivarfs returns these codes for EFI_INVALID_PARAMETER, EFI_DEVICE_ERROR and
-        // a rejected size (fs/efivarfs/vars.c).
+        // The kernel returns EINVAL for EFI_INVALID_PARAMETER and unknown codes, EIO for
+        // EFI_DEVICE_ERROR, and EINTR for EFI_ABORTED (`efi_status_to_err` of
+        // drivers/firmware/efi/efi.c).
         Some(libc::EINVAL | libc::EIO | libc::ENOMEM | libc::EINTR) => failure.hint(
             "the firmware refuses the variable, which is usually a fault of the firmware: update the firmware or clear its boot entries",
         ),

@@ -45,7 +45,8 @@ impl Environment {
     /// Parses a block.
     ///
     /// # Errors
-    /// If the first line is wrong, or a line is neither a comment nor `name=value`.
+    /// If the first line is wrong, if a line is neither a comment nor `name=value`, if a
+    /// name contains a backslash, or if the last line has no line break.
     pub fn parse(block: &str) -> Result<Self, EnvironmentError> {
         let mut rest = block
             .strip_prefix(SIGNATURE)

@@ -210,8 +210,9 @@ pub fn apply(boot: &(impl BootFiles + ?Sized), changes: &CoreosChanges) -> Resul
     Ok(())
 }
 
-/// A summary of the changes for the console, with sizes and counts but no secrets. `spec`
-/// is the version of the Ignition config, if the caller knows it.
+/// A summary of the changes for the console, without the contents of the Ignition config
+/// and of the keyfiles, which may have secrets. `spec` is the version of the Ignition
+/// config, if the caller knows it.
 pub fn summary(changes: &CoreosChanges, spec: Option<&Spec>) -> String {
     let mut parts = Vec::new();
     if let Some(config) = &changes.ignition {

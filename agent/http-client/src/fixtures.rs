@@ -152,7 +152,8 @@ pub struct Reply {
     /// The first header is `Content-Length`.
     pub headers: Vec<String>,
     pub body: Vec<u8>,
-    /// The server closes the connection after this many bytes of the body.
+    /// The server sends only this many bytes of the body, and then closes the connection
+    /// unless `stall` is set.
     pub cut: Option<usize>,
     /// The server sends nothing after the last byte, and keeps the connection open
     /// until the client closes it.

@@ -72,8 +72,8 @@ pub struct ConfigIgn {
     /// PEM files of certificate authorities that the agent trusts in addition to the
     /// system's.
     pub authorities: Vec<GivenFile>,
-    /// The NTP server that the agent asks: the first one in the config, and no other.
-    /// `ntp_path` is the path of the file that names this server.
+    /// The NTP server that the agent asks: the first one in the order of the file paths,
+    /// and no other. `ntp_path` is the path of the file that names this server.
     pub ntp_servers: Vec<String>,
     pub ntp_path: String,
     /// The content of /etc/hostname.

@@ -24,8 +24,9 @@ pub(crate) struct Member {
 }
 
 /// An upper bound of the number of values in a JSON text: every value except the first
-/// one follows a `[`, `,` or `:`. A value takes up to 600 bytes of memory, but only two
-/// bytes of the text, so the number must be checked before the text is parsed.
+/// one follows a `[`, `,` or `:`. A value can take much more memory than text (an object
+/// with one member takes 600 bytes), so the number must be checked before the text is
+/// parsed.
 pub(crate) fn most_values(json: &[u8]) -> usize {
     let (mut count, mut in_string, mut escaped) = (1, false, false);
     for byte in json {

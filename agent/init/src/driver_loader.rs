@@ -65,8 +65,9 @@ impl VirtioDelay {
 
 /// Starts threads that load the drivers for all devices, now and as long as the system
 /// runs. The returned pipe reaches end of file when the devices that were there at boot,
-/// and the devices behind them, have their drivers. `None` means that there is no pipe:
-/// then the agent assumes that the devices have settled.
+/// and the devices behind them, have their drivers. If the module index cannot be read,
+/// the pipe reaches end of file at once. `None` means that there is no pipe: then the
+/// agent assumes that the devices have settled.
 pub(super) fn load_in_background() -> Option<PipeReader> {
     let (reader, writer) = io::pipe()
         .inspect_err(|error| {
@@ -149,8 +150,9 @@ impl Loader {
     }
 
     /// Queues every alias that `look` finds in /sys, after the drivers of virtio devices
-    /// are loaded. This runs in its own thread, because a driver whose device does not
-    /// answer must not block PID 1. PID 1 waits at most `limit`.
+    /// are loaded. A separate thread loads these drivers, because a driver whose device
+    /// does not answer must not block PID 1. PID 1 waits at most `limit`, and then queues
+    /// the aliases anyway.
     fn queue_boot_devices(self: &Arc<Self>, look: fn() -> Vec<String>, limit: Duration) {
         // Count this work as a busy thread, so that the devices do not settle before it
         // is done.

@@ -1,8 +1,8 @@
 //! PID 1 of the ramdisk: prepares the machine, starts the agent, and ends the boot.
 //!
-//! Init does nothing with networks, Ironic or disks. It mounts the file systems that
-//! every program expects, loads the drivers, keeps the agent alive, and carries out the
-//! [`Ending`] that the agent requests with its exit code.
+//! Only the agent configures networks, talks to Ironic and writes to disks. Init mounts
+//! the file systems that every program expects, loads the drivers, keeps the agent alive,
+//! and carries out the [`Ending`] that the agent requests with its exit code.
 
 mod coldplug;
 mod complete;

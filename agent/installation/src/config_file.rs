@@ -50,7 +50,7 @@ impl InstallOptions {
         Ok(options)
     }
 
-    /// Parses the text of one file; an error names the key at fault.
+    /// Parses the text of one file. If a key is at fault, the error names it.
     pub fn from_config(text: &str) -> Result<Self> {
         parse(text).map_err(Failure::invalid_params)
     }

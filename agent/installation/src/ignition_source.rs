@@ -22,8 +22,8 @@ const LIMIT: usize = 16 << 20;
 ///
 /// # Errors
 /// If the options name two configs, or a digest without a config. If the config cannot be
-/// read, comes from a server that the agent does not trust, does not match its digest, or
-/// is not JSON.
+/// read, is larger than 16 MiB, comes from a server that the agent does not trust, does
+/// not match its digest, or is not JSON.
 pub(super) fn read(options: &InstallOptions, servers: &Servers) -> Result<Option<Vec<u8>>> {
     let (name, config) = match (&options.ignition_file, &options.ignition_url) {
         (Some(path), None) => (path.display().to_string(), of_file(path)?),

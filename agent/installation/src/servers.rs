@@ -14,7 +14,7 @@ pub struct Servers {
 
 impl Servers {
     /// # Errors
-    /// If a certificate or key cannot be used. The error names the file.
+    /// If a certificate, a key or the URL of a proxy cannot be used. The error names it.
     pub fn new(options: &HttpOptions) -> Result<Self> {
         Ok(Self {
             client: image_client(options)?,

@@ -16,16 +16,16 @@ const ATA_VENDOR: &[u8] = b"ATA     ";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AtaIdentity {
-    /// Up to 20 characters, with the trailing spaces that pad it.
+    /// Up to 20 characters, including the trailing spaces of the padding.
     pub serial: String,
-    /// Up to 40 characters, with the trailing spaces that pad it.
+    /// Up to 40 characters, including the trailing spaces of the padding.
     pub model: String,
-    /// Up to 8 characters, with the trailing spaces that pad it. `None` if only page 0x83
-    /// is available.
+    /// Up to 8 characters, including the trailing spaces of the padding. `None` if only
+    /// page 0x83 is available.
     pub firmware: Option<String>,
-    /// The World Wide Name; `None` if the disk has none.
+    /// The World Wide Name in the format NAA 5; `None` if the disk has no such name.
     pub wwn: Option<u64>,
-    /// Whether it is a packet device: a CD drive.
+    /// Whether the disk is a packet device, such as a CD drive.
     pub is_packet_device: bool,
 }
 

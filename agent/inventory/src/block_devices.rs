@@ -40,8 +40,8 @@ pub struct Partition {
 
 impl BlockDevice {
     /// Whether the disk or one of its partitions is a member of a running software RAID
-    /// array. An array that is not assembled is not detected here; its members have the
-    /// signature `linux_raid_member` on the disk.
+    /// array. Does not detect a member of an array that is not assembled: the only sign
+    /// of such a member is its RAID superblock.
     pub fn is_raid_member(&self) -> bool {
         let of_partitions = self.partitions.iter().flat_map(|part| &part.holders);
         self.holders

@@ -1,8 +1,9 @@
 //! Reads the address of the BMC. Ironic uses the address to find a node whose NICs it
 //! does not know.
 //!
-//! The module requests the LAN configuration parameters of IPMI 2.0, section 23.2, on
-//! every channel that can be a LAN (1 to 11), as `ipmitool lan print` does.
+//! The module requests the LAN configuration parameters of IPMI 2.0, section 23.2, on the
+//! channels that can be a LAN (1 to 11), until it knows all addresses. Ironic's agent
+//! runs `ipmitool lan print` on these channels.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -41,8 +42,8 @@ pub struct BmcAddresses {
     pub v4: Option<String>,
     /// `::/0` if no channel has an address; `None` without a BMC.
     pub v6: Option<String>,
-    /// The MAC address of the first channel that has an IP address. An IPv6
-    /// link-local address does not count.
+    /// The MAC address of the first channel that has both a MAC address and an IP
+    /// address. An IPv6 link-local address does not count.
     pub mac: Option<String>,
 }
 
@@ -62,11 +63,11 @@ pub fn collect() -> io::Result<BmcAddresses> {
     })
 }
 
-/// Loads the IPMI drivers with the program that the kernel itself calls: Landfall's
-/// init in the ramdisk, modprobe(8) in a live system. On other systems the distribution
-/// is responsible for the drivers. ipmi_devintf creates the device but has no modalias.
-/// ipmi_si has a modalias, but it matches only if the firmware's tables list the BMC's
-/// registers.
+/// Loads the IPMI drivers with the program that the kernel itself calls to load modules:
+/// Landfall's init in the ramdisk, modprobe(8) in a live system. On other systems the
+/// distribution is responsible for the drivers. ipmi_devintf, which creates the device
+/// node, has no modalias, so nothing loads it automatically. ipmi_si has modaliases that
+/// match only if the firmware's tables list the BMC's registers.
 ///
 /// If the firmware lists no BMC, the agent does not call this program. The two calls
 /// would take a fifth of the time from the first IP address of the agent to the lookup of
@@ -105,8 +106,9 @@ fn firmware_names_one(root: &SystemPath) -> bool {
         })
 }
 
-/// Reads the addresses of all channels. `ask` sends channel, parameter and set selector,
-/// and returns the answer, which begins with its completion code.
+/// Asks one channel after the other until all three addresses are known. `ask` sends
+/// channel, parameter and set selector, and returns the answer, which begins with its
+/// completion code.
 fn addresses(mut ask: impl FnMut(u8, u8, u8) -> io::Result<Vec<u8>>) -> io::Result<BmcAddresses> {
     let mut addresses = BmcAddresses::default();
     for channel in CHANNELS {

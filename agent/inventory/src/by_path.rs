@@ -21,8 +21,9 @@ const LINKS: &str = "/dev/disk/by-path/";
 /// The output of path_id for a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathId {
-    /// `ID_PATH`. `None` for buses and transports without persistent names: a wrong name
-    /// could make the agent select the wrong disk.
+    /// `ID_PATH`. `None` if /sys lacks a part of the name, and for buses and transports
+    /// without persistent names, because a wrong name could make the agent select the
+    /// wrong disk.
     pub path: Option<String>,
     /// `ID_PATH_ATA_COMPAT`: the name that ends with the ATA port (`ata-1`), without the
     /// number of the disk on that port (`ata-1.0`).
@@ -82,8 +83,9 @@ struct Walk {
 }
 
 impl Walk {
-    /// Walks to the root. `None` if /sys lacks a value of the name, or if the walk passed
-    /// no transport or no bus with persistent names.
+    /// Walks to the root. `None` if /sys lacks a value that the name needs, or if the
+    /// walk did not pass both a transport with unique names and a bus with persistent
+    /// names.
     fn run(&mut self, block: &SystemPath) -> Option<()> {
         if let Some(controller) = multipath_controller(block) {
             self.current = controller;

@@ -21,7 +21,8 @@ pub struct CollectOptions<'a> {
     pub bootif: Option<&'a str>,
     /// Leave out NICs that lead to the BMC, as OpenShift's ramdisk does.
     pub hide_bmc_nics: bool,
-    /// The NIC that reaches the provisioning service; always reported.
+    /// The NIC that reaches the provisioning service; reported even if it leads to the
+    /// BMC.
     pub service_nic: Option<&'a str>,
     /// Whether to ask the drivers of the running kernel for values that are not in /sys.
     /// False for a captured tree.

@@ -34,8 +34,8 @@ pub struct DiskArrival {
 }
 
 /// The value of [`DiskArrival::quiet`] outside of tests: the time for a controller to
-/// find its next disk. The agent waits for it because the smallest disk may be found
-/// last. It is longer than the delay of usb-storage for a new disk (`delay_use`, 1 s).
+/// find its next disk, which may be the smallest one. Longer than the delay of
+/// usb-storage for a new disk (`delay_use`, 1 s).
 const QUIET: Duration = Duration::from_millis(1500);
 
 /// The time to wait for the next event after an event, if the caller needs the whole

@@ -1,5 +1,5 @@
 //! Decides which block devices are disks. Makes the same choice as Ironic's agent, which
-//! uses lsblk's TYPE.
+//! uses lsblk's TYPE, except for flash chips.
 
 use landfall_devices::block_graph;
 

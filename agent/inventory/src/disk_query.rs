@@ -23,8 +23,8 @@ const INQUIRY_LENGTH: u8 = 254;
 /// this time is reported without its names.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends commands to one disk. Each command opens the disk again, so if the disk
-/// disappears, only its own commands fail.
+/// Sends commands to one disk. Each command opens the device node, and returns `None` if
+/// that or the command fails.
 pub struct DiskQuery {
     /// The device node /dev/sda, or the directory /ioctl/sda of a captured tree.
     target: SystemPath,

@@ -15,9 +15,9 @@ use super::disk_kind::{NoDisk, why_no_disk};
 use super::report_types::{Disk, DiskTraits, OtherPath, PartitionNode};
 use super::transport::transport;
 
-/// All disks, sorted by device number as in lsblk: if several disks match the same hints,
-/// the first one is chosen. The list includes disks that the agent never writes to, see
-/// [`DiskTraits::why_untouchable`].
+/// All disks, sorted by device number as in lsblk, because the choice takes the first
+/// disk that matches the hints. The list includes disks that the agent never writes to,
+/// see [`DiskTraits::why_untouchable`].
 pub fn collect(root: &SystemPath) -> Vec<Disk> {
     // Read the identities first. If a disk is exchanged afterwards, its identity differs,
     // and the agent does not write to it.
@@ -128,9 +128,9 @@ fn disk(device: &Device) -> Disk {
     }
 }
 
-/// The partitions of a disk in the order of their numbers, without those that cannot be
-/// read: `obstacle.rs` of the commands and `Target` prevent writes to a disk with such a
-/// partition.
+/// The partitions of a disk in the order of their numbers. Leaves out partitions that
+/// cannot be read: the agent does not write to a disk with such a partition
+/// (`obstacle.rs` of the commands, and `Target`).
 pub fn partitions(block: &SystemPath) -> Vec<PartitionNode> {
     let partitions = block_graph::partitions(block).readable;
     { partitions.into_iter() }

@@ -43,7 +43,7 @@ pub struct GivenHints {
 impl GivenHints {
     /// The hints for a node: those in `instance_info`, otherwise those in `properties`,
     /// otherwise those of this machine's embedded host. `node` is `None` before the node
-    /// is known. `None` if there are no hints.
+    /// is known. The result is `None` if there are no hints.
     ///
     /// # Errors
     /// If the first hints in this order are invalid. If the node has no hints, and it is

@@ -25,9 +25,9 @@ const ENCODED: AsciiSet = NON_ALPHANUMERIC
 /// The class of the Python exception that corresponds to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The expression cannot be compared with this hint or device. Ironic's agent reports
-    /// that the hints are not valid; if a device has several texts, it continues with the
-    /// next text.
+    /// The hint or its expression is invalid, or cannot be compared with the device.
+    /// Ironic's agent reports that the hints are not valid; if a device has several
+    /// texts, it continues with the next text.
     ValueError,
     /// The comparison is not defined for these values.
     TypeError,
@@ -163,7 +163,7 @@ impl Expression {
     /// Whether a device's size in GiB matches.
     ///
     /// # Errors
-    /// If the operator cannot be used on a number.
+    /// If the operator cannot be used on a number, or if the operand is not a number.
     pub fn matches_size(&self, gib: f64) -> Result<bool, HintError> {
         let first = self.operands.first().map_or("", String::as_str);
         match self.operator {

@@ -68,8 +68,8 @@ pub async fn inspect(
     let waited_below = root.clone();
     let disks = tokio::task::spawn_blocking(move || {
         let mut reported = false;
-        // If the kernel sends no events, the agent continues with the current list of
-        // disks.
+        // If the agent cannot receive the kernel's events, it continues with the current
+        // list of disks.
         let _ = disk_arrival.wait(&waited_below, |disks| {
             let any = disks
                 .iter()
@@ -133,7 +133,8 @@ pub fn gather(
             Collector::NumaTopology => match numa_topology::collect(root) {
                 Ok(topology) => body.numa_topology = Some(topology),
                 // Ironic's agent also leaves this member out and reports no error,
-                // because a kernel without NUMA support is no fault of the machine.
+                // because values that the kernel does not report are no fault of the
+                // machine.
                 Err(reason) => tracing::warn!("collector numa-topology: {reason}"),
             },
             Collector::Lldp => {

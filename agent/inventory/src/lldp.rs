@@ -109,8 +109,10 @@ const NEW_INTERFACES: Duration = Duration::from_secs(2);
 const REOPEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// Listens as long as the process runs, and reports which switches the interfaces are
-/// connected to. An entry ends when the time to live of the switch is over or the
-/// interface loses the carrier. Does nothing on a kernel without packet sockets.
+/// connected to. An entry ends when the time to live of the switch is over, when a later
+/// frame names no switch and port or announces the shutdown of the switch, or when the
+/// interface is gone or loses the carrier. Does nothing on a kernel without packet
+/// sockets.
 pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
     let mut frame = [0; LONGEST];
     let mut ends = BTreeMap::new();

@@ -22,8 +22,8 @@ const OF_DISKS: [&str; 2] = ["/dev/disk/by-id/", "/dev/disk/by-path/"];
 /// The disk with this name among `disks`, which were found below `root`.
 ///
 /// # Errors
-/// If there is no such disk, if there are several, or if the agent may not write to the
-/// disk. The details list the available disks.
+/// If the path names no disk, several disks, or a disk that the agent may not write to.
+/// An error for an unknown name lists the disks of the machine.
 pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a Disk> {
     if let Some(kind) = other_links(path) {
         let expected = OF_DISKS.join("... or ");
@@ -110,7 +110,7 @@ fn hides_disks(fault: &DriverFault) -> bool {
 }
 
 /// Describes the disks so that an operator can distinguish them. With `links` the text
-/// includes all links of each disk.
+/// includes all links of each disk, otherwise its serial number.
 fn list<'a>(root: &SystemPath, disks: impl Iterator<Item = &'a Disk>, links: bool) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut left = 0;

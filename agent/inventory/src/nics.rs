@@ -19,10 +19,12 @@ pub struct NicOptions<'a> {
     /// Whether to leave out NICs that lead to the BMC, as OpenShift's ramdisk does. They
     /// are reported if there is no other NIC.
     pub hide_bmc_nics: bool,
-    /// The address of the NIC that booted this machine. That NIC is always reported: it
-    /// may be an ordinary USB NIC with the same driver as a BMC's NIC.
+    /// The address of the NIC that booted this machine. That NIC is reported even if it
+    /// leads to the BMC: it may be an ordinary USB NIC with the same driver as a BMC's
+    /// NIC.
     pub boot_mac: Option<MacAddr>,
-    /// The NIC that reaches the provisioning service; always reported.
+    /// The NIC that reaches the provisioning service; reported even if it leads to the
+    /// BMC.
     pub service_nic: Option<&'a str>,
     /// Whether to query the drivers. False for a captured tree, because its drivers are
     /// not running here.

@@ -63,7 +63,8 @@ pub struct Interface {
     pub client_id: Option<String>,
     /// Always null. In Ironic's agent: the name that biosdevname would give.
     pub biosdevname: Option<String>,
-    /// The speed of the fastest supported mode, not the current speed.
+    /// The speed of the fastest supported mode in Mbit/s, or the current speed if the
+    /// driver reports no mode with a speed.
     pub speed_mbps: Option<u32>,
     /// The device on its bus: a PCI address, or `virtio2`.
     pub pci_address: Option<String>,
@@ -72,7 +73,7 @@ pub struct Interface {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cpu {
-    /// The name that the processor reports.
+    /// The name that the processor reports; on arm64, the name of its core.
     pub model_name: String,
     /// The highest frequency in MHz as text (`3900.0000`), empty if unknown.
     pub frequency: String,
@@ -241,12 +242,12 @@ pub struct InspectionBody {
     /// `BOOTIF`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_interface: Option<Option<String>>,
-    /// The collectors and hardware managers that took part.
+    /// The requested collectors, and the hardware managers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Configuration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_devices: Option<Vec<PciDevice>>,
-    /// USB devices without a class.
+    /// USB devices of classes that lshw does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usb_devices: Option<Vec<UsbDevice>>,
     /// Memory, cores and NICs by NUMA node.
@@ -273,7 +274,7 @@ pub struct Configuration {
     pub managers: Vec<Manager>,
 }
 
-/// A hardware manager, which is what Ironic's agent calls a back-end.
+/// A hardware manager, the term of Ironic's agent for a back-end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Manager {
     pub name: &'static str,

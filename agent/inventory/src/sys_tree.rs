@@ -10,7 +10,7 @@ pub fn captured(name: &str) -> PlantedTree {
     plant(&fs::read_to_string(test_data(&format!("sys_trees/{name}.tree"))).unwrap())
 }
 
-/// The path of a file in this module's test data.
+/// The path of a file in this crate's test data.
 pub fn test_data(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("test_data")

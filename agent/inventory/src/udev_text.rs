@@ -34,7 +34,8 @@ pub fn clean(text: &str) -> String {
 
 /// Converts a sysfs value as `$attr{...}` in a udev rule does: removes white space at the
 /// end, turns other white space into blanks, and replaces characters that are not
-/// allowed. Some more are allowed there (`UDEV_ALLOWED_CHARS_INPUT`).
+/// allowed. More characters are allowed than in [`clean`]: those of
+/// `UDEV_ALLOWED_CHARS_INPUT`.
 pub fn attribute(text: &str) -> String {
     let blanks = text
         .trim_end()

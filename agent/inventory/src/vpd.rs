@@ -25,8 +25,8 @@ pub struct Designator<'a> {
     pub names_unit: bool,
     /// Whether the bytes are ASCII text, by their code set.
     pub is_text: bool,
-    /// Whether the designator contains binary data. If it contains UTF-8 or a reserved
-    /// code set, it is neither binary nor ASCII.
+    /// Whether the designator contains binary data. A designator in UTF-8 or with a
+    /// reserved code set is neither binary nor ASCII.
     pub is_binary: bool,
     pub bytes: &'a [u8],
 }

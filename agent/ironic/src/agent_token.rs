@@ -7,7 +7,7 @@ use landfall_sys::state_file::StateFile;
 
 /// The text that Ironic sends in place of a token that it has already sent.
 const ALREADY_SENT: &str = "******";
-/// The minimum length of a token. A shorter text can be guessed.
+/// The minimum length of a token in bytes. A shorter text can be guessed.
 const SHORTEST: usize = 32;
 
 /// The token if it is known. It is kept across a restart of the agent.

@@ -27,7 +27,7 @@ pub const AGENT_VERSION: &str = "13.0.0";
 /// node's record, which Ironic includes in many answers.
 const MESSAGE_LIMIT: usize = 255;
 
-/// The minimum time between two heartbeats, even for a triggered one.
+/// The minimum time between a heartbeat and a triggered one after it.
 const CLOSEST: Duration = Duration::from_secs(5);
 
 /// The longest pause after a rejection. Ironic's answer changes only after an operator
@@ -48,7 +48,7 @@ const LOGGED_EVERY: u32 = 50;
 pub struct Callback {
     /// The URL of the agent's API: scheme, host and port, without a path.
     pub url: String,
-    /// The agent's certificate in PEM, if its API uses TLS.
+    /// The certificate of the agent's API in PEM, if the agent made it itself.
     pub certificate: Option<String>,
     pub token: String,
 }
@@ -123,7 +123,7 @@ fn log_accepted(count: u32, service: &Service) {
 }
 
 /// The machine's status as a line of text, without secrets. `None` if Ironic does not
-/// accept a status.
+/// accept a status, and before the first step.
 fn status_message(service: &Service) -> Option<String> {
     let takes_it = service.takes_status_message();
     let words = takes_it.then(|| status::now().in_words()).flatten()?;

@@ -52,7 +52,7 @@ pub enum NotTaken {
     /// 413: the inventory is larger than Ironic accepts.
     #[error("{0}")]
     TooLarge(String),
-    /// The hardware has changed since the agent collected the inventory.
+    /// The NICs or their addresses have changed since the agent collected the inventory.
     #[error("the inventory is out of date")]
     OutOfDate,
     /// Any other error, in one line.

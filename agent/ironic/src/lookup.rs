@@ -38,9 +38,9 @@ pub struct Query {
     pub network: watch::Receiver<NetworkState>,
     /// Whether to include the NICs that lead to the BMC.
     pub with_bmc_nics: bool,
-    /// The NIC that this machine booted from. It is always included.
+    /// The NIC that this machine booted from. It is included even if it leads to the BMC.
     pub boot_mac: Option<MacAddr>,
-    /// The node's UUID, if an inspection or an earlier lookup returned it.
+    /// The node's UUID, if the answer to the inspection contains it.
     pub node_uuid: Option<String>,
 }
 
@@ -116,8 +116,8 @@ pub enum NoNode {
 /// token.
 ///
 /// # Errors
-/// If Ironic did not know the node in time, or if Ironic has sent the token to another
-/// boot or machine.
+/// If Ironic did not return the node with a usable token in time, or if it has sent the
+/// token to another boot or machine.
 pub async fn look_up_until_known(
     service: &Service,
     query: &mut Query,

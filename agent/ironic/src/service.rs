@@ -116,10 +116,10 @@ impl Service {
         self.version.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes sure that the API version is known: requests the version again if the
-    /// first answer had none, because that answer may have come from a proxy before
-    /// Ironic was up. Without the version the agent would use an old API, and Ironic
-    /// would send no token (measured: the token is null with 1.31).
+    /// Requests the API version again if it is not known yet, because the first answer
+    /// may have come from a proxy before Ironic was up. Without the version the agent
+    /// would use an old API, and Ironic would send no token (measured: the token is null
+    /// with 1.31).
     pub(super) async fn make_version_known(&self) {
         let known = *self.known();
         if !matches!(known, Version::Known(_)) {

@@ -125,9 +125,10 @@ pub fn fault(answer: &Answer) -> String {
     }
 }
 
-/// The text of an error answer, in one line of at most 200 characters. `error_message`
-/// contains an object, or JSON text of an object, with `faultstring` or `title`. For any
-/// other body, the text is the beginning of the body. HTML markup is removed, because
+/// The text of an error answer, in one line of at most 200 characters. It comes from the
+/// member `error_message`, or from the whole body if there is no such member: the
+/// `faultstring` or `title` of an object or of the JSON text of an object, or a plain
+/// text. Otherwise it is the beginning of the body. HTML markup is removed, because
 /// Ironic puts any error body into `error_message`, even the page of a web server.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or(Value::Null);

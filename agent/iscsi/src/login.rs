@@ -212,7 +212,7 @@ impl Login {
         pairs: &[(&str, &str)],
     ) -> Result<Next, LoginFault> {
         // Apply the target's keys of this stage that do not belong to security, such as
-        // its alias.
+        // `TargetPortalGroupTag`.
         self.agreed.take(pairs)?;
         match &self.state {
             State::Method => match (value(pairs, "AuthMethod"), &self.wish.chap) {

@@ -19,7 +19,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// has already received an error.
 const GIVE_UP: Duration = Duration::from_secs(15 * 60);
 /// How often the agent reads the state of the session, because the kernel may lose an
-/// event. This is less than the time for which the kernel keeps the requests.
+/// event. This is less than the time for which the kernel keeps the requests to a disk
+/// without another path.
 const LOOK: Duration = Duration::from_secs(30);
 
 /// The opcode of an asynchronous message (RFC 7143, 11.9), and the events with which

@@ -7,8 +7,8 @@ use zbus::proxy::CacheProperties;
 use zbus::{Connection, OwnedObjectPath, Proxy};
 
 /// The time limit of a call. The first call to a service also starts the service, which
-/// may take 45 s in a live system on slow media: half of systemd's limit for the start of
-/// a unit.
+/// may take 45 s in a live system on slow media. (systemd's limit for the start of a unit
+/// is 90 s.)
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]

@@ -20,8 +20,9 @@ use super::bus::{Bus, Object};
 const PROFILES: &str = "/etc/NetworkManager/system-connections";
 
 /// Writes, loads and activates a profile for each interface of the plan. If an interface
-/// is down in the plan, its profile is only written and loaded. If a profile fails, the
-/// agent reports the error and activates the other profiles.
+/// is down in the plan, its profile is only written and loaded. If a profile cannot be
+/// written, the agent reports that and activates none. If NetworkManager cannot activate
+/// a profile, the agent reports that and activates the others.
 pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
     let keyfiles = plan.keyfiles();
     let files = match write_all(Path::new(PROFILES), &keyfiles) {

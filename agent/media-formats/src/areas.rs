@@ -294,8 +294,8 @@ impl KargsArea {
     /// The arguments in a file, without the white space around them; `None` if the file
     /// does not have the described form. The bytes after the arguments are not checked:
     /// GRUB does not read them, and another program may use other padding. The result is
-    /// also `None` if the text is longer than the area: then the write of a longer line
-    /// was interrupted, and the text continues in the padding.
+    /// also `None` if the arguments are longer than [`Self::room`]: after an interrupted
+    /// write the line can lack its end and continue in the padding.
     pub fn arguments<'a>(&self, file: &'a [u8]) -> Option<&'a str> {
         let text = std::str::from_utf8(file).ok()?;
         let (arguments, _) = text.strip_prefix(&self.before)?.split_once(&self.after)?;

@@ -12,9 +12,9 @@ impl Index {
     ///
     /// Hard dependencies and `pre:` softdeps precede the module that names them, `post:`
     /// softdeps follow it. A softdep that matches no module is skipped. If softdeps form
-    /// a cycle (two modules may name each other), the softdeps of one module of the cycle
-    /// are ignored. So every module appears exactly once, and after its hard
-    /// dependencies.
+    /// a cycle (two modules may name each other), the softdeps of one module that is in
+    /// the cycle or waits for it are ignored. So every module appears exactly once, and
+    /// after its hard dependencies.
     pub fn load_order(&self, wanted: impl IntoIterator<Item = ModuleId>) -> Vec<Vec<ModuleId>> {
         let mut waiting = self.closure(wanted);
         let mut levels = Vec::new();

@@ -170,7 +170,7 @@ fn top(plan: &NetworkPlan) -> Option<usize> {
         .max_by_key(|index| worth(&plan.interfaces[*index]))
 }
 
-/// The gateway of a family: some sources give it as a default route.
+/// The gateway of a family, also if the source gives it as a default route.
 pub(super) fn gateway_of(ip: &IpPlan) -> Option<IpAddr> {
     let of_route = || ip.routes.iter().find(|route| is_default(route))?.via;
     ip.gateway.or_else(of_route)

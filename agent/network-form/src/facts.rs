@@ -21,9 +21,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "timestamp",
     "uuid",
 ];
-/// Sections of a NetworkManager profile of which no key is reported: the operator's
-/// description of the interface, and the options of a bridge, because the form cannot
-/// make a bridge at all.
+/// Sections of a NetworkManager profile of which no key is reported: `user` has only the
+/// operator's description of the interface, and the form cannot make a bridge at all.
 const SECTIONS_WITHOUT_EFFECT: &[&str] = &["bridge", "user"];
 /// The kernel's RT_TABLE_MAIN.
 const MAIN_TABLE: u32 = 254;

@@ -9,7 +9,7 @@ pub(super) fn hide_password(url: &str) -> String {
     };
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     // Hide a password that contains a slash too. Such a URL does not work, but the
-    // operator can enter it here.
+    // operator can type it.
     let end = match rest.rfind('@') {
         Some(at) if authority.contains('@') || !is_host(authority) => at,
         None if !is_host(authority) => rest.len(),

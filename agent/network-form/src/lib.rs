@@ -157,7 +157,7 @@ impl NetworkForm {
 }
 
 /// The item after or before `now` in the list. The list is a ring: the first item follows
-/// the last.
+/// the last. If `now` is not in the list, the first item.
 fn after<'a, T: PartialEq>(list: &'a [T], now: &T, forward: bool) -> Option<&'a T> {
     let at = list.iter().position(|item| item == now);
     let step = if forward { 1 } else { list.len().max(1) - 1 };

@@ -21,7 +21,9 @@ pub struct PresentNic {
 
 impl NetworkPlan {
     /// The NICs of the plan that the machine does not have: one line, with a remedy, for
-    /// the ports of each bond, for the parent of each VLAN, and for all other NICs.
+    /// the NICs below each interface such as a bond or a VLAN, and one for all other NICs.
+    /// Each of these lines is split in two if the plan gives some of its NICs by name and
+    /// others by MAC address.
     pub fn absent_nics(&self, nics: &[PresentNic]) -> Vec<String> {
         let mut wanted: Vec<(String, InterfaceMatch)> = Vec::new();
         let mut add = |role: String, matches: InterfaceMatch| {
@@ -84,7 +86,7 @@ impl NetworkPlan {
         below.or(interface.matches.name.as_deref())
     }
 
-    /// The name of this NIC's controller, or of the first VLAN on it.
+    /// The name of this NIC's controller, or of the first VLAN, MAC-VLAN or IPVLAN on it.
     fn above<'a>(&'a self, nic: &'a Interface) -> Option<&'a str> {
         if nic.controller.is_some() {
             return nic.controller.as_deref();
@@ -122,7 +124,8 @@ impl NetworkPlan {
     }
 }
 
-/// Whether no device of the machine matches this NIC of the plan.
+/// Whether this is a particular Ethernet NIC of the plan that no device of the machine
+/// matches.
 fn is_absent(interface: &Interface, nics: &[PresentNic]) -> bool {
     let matches = &interface.matches;
     let fits = |nic: &PresentNic| {

@@ -285,9 +285,10 @@ fn complete_document(mut plan: NetworkPlan, args: &NetArgs, document: &str) -> N
     plan
 }
 
-/// Adds the host name and the carrier timeout of the arguments to the plan of a document,
-/// and warns about the arguments that the document overrides: `unused`, routes and DNS
-/// servers. `document` is the document's name in the warnings.
+/// Adds the host name, the carrier timeout and the warnings of the arguments to the plan
+/// of a document, and warns about the arguments that the document overrides: `unused`,
+/// routes and DNS servers. `document` is the document's name in the warnings, and the
+/// plan's own warnings get it as a prefix.
 fn take_the_rest<'a>(
     plan: &mut NetworkPlan,
     args: &NetArgs,

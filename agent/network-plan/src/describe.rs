@@ -189,7 +189,8 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
     words.join(", ")
 }
 
-/// Adds the settings of the automatic configuration that differ from the defaults.
+/// Adds the time limit, the client identifier and the vendor class of DHCP, and whether
+/// DNS servers are ignored, if they differ from the defaults.
 fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
     match automatic.timeout {
         None | Some(USUAL_DHCP_TIMEOUT) => {}

@@ -26,7 +26,8 @@ use profiles::{Profiles, add_once};
 use virtual_interfaces::{add_controller, add_partition, add_vlan};
 
 impl NetworkPlan {
-    /// The plan that only the arguments describe: without arguments it is empty.
+    /// The plan that only the arguments describe. Without arguments it has only the NICs
+    /// of the firmware's NVMe boot table (NBFT), if there are any.
     pub fn from_boot_args(args: &NetArgs) -> NetworkPlan {
         build(args, false)
     }

@@ -66,8 +66,8 @@ impl NetworkPlan {
     /// The plan that a document describes, and nothing else.
     ///
     /// # Errors
-    /// If the document is too long, is not a JSON object, or has no usable link or
-    /// network.
+    /// If the document is too long, is not a JSON object, has no usable link, or has
+    /// faults and no usable network.
     pub fn from_network_data(text: &str) -> Result<NetworkPlan, NetworkDataError> {
         if text.len() > LARGEST {
             return Err(NetworkDataError::TooLong(text.len()));

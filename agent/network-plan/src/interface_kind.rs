@@ -117,8 +117,8 @@ pub enum IpVlanMode {
 }
 
 impl InterfaceKind {
-    /// The name and the hardware address of the parent interface. `None` for kinds that
-    /// need no parent.
+    /// The name and the hardware address of the parent of a VLAN, MAC-VLAN or IPVLAN.
+    /// `None` for all other kinds.
     pub(crate) fn parent(&self) -> Option<(Option<&str>, Option<MacAddr>)> {
         match self {
             InterfaceKind::Vlan {

@@ -28,8 +28,8 @@ pub struct IpPlan {
     pub required: bool,
     /// Milliseconds to wait for this family although it is not required.
     pub required_timeout_ms: Option<u32>,
-    /// Metric and table also apply to static routes. The other fields are only used if
-    /// [`Method::is_automatic`].
+    /// Metric and table also apply to `gateway`, and the table to static routes. The
+    /// other fields are only used if [`Method::is_automatic`].
     pub automatic: Automatic,
     /// Settings of this family that only NetworkManager needs, like
     /// [`Profile::settings`].
@@ -62,8 +62,8 @@ pub struct Automatic {
     pub never_default: bool,
     /// Metric of the routes that the network offers, and of `gateway`.
     pub metric: Option<u32>,
-    /// Routing table of the routes that DHCP offers, and of static routes without a table
-    /// of their own; `None`: the main table.
+    /// Routing table of the routes that DHCP offers, of `gateway`, and of static routes
+    /// without a table of their own; `None`: the main table.
     pub table: Option<u32>,
     /// Time limit of DHCP in seconds.
     pub timeout: Option<u32>,

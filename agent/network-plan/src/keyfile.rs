@@ -28,8 +28,8 @@ pub struct Keyfile {
 }
 
 impl NetworkPlan {
-    /// One profile for each interface of the plan that applies to a particular device.
-    /// NetworkManager configures the other NICs automatically.
+    /// One profile for each interface of the installed system that applies to a
+    /// particular device. NetworkManager configures the other NICs automatically.
     pub fn keyfiles(&self) -> Vec<Keyfile> {
         let both = self
             .interfaces

@@ -84,8 +84,8 @@ pub struct Interface {
 pub struct Profile {
     /// Name of the profile and of its file, if it differs from the interface's.
     pub id: Option<String>,
-    /// The name of the interface in its source, if it differs from the names of the
-    /// interface and the profile.
+    /// The name of the interface in its source, from which the writer makes the profile's
+    /// UUID. `None`: the name of the profile.
     pub label: Option<String>,
     /// The interface type from which nmstate makes the profile's UUID, if it is not the
     /// usual type: `veth` for an end of a veth pair that the document does not describe.

@@ -3,8 +3,8 @@
 //! This is the reverse of [`NetworkPlan::from_boot_args`]. `plan-network --arguments`
 //! prints the result, for image builders and for an installed system whose first boot
 //! needs a plan from another source. The arguments cannot express everything (metrics,
-//! DHCP for one family only). So this module reads the written arguments back and
-//! reports every difference.
+//! DHCP for one family only). So this module reads the written arguments back and reports
+//! the differences.
 
 mod differences;
 mod global;

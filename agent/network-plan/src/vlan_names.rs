@@ -10,8 +10,8 @@ use crate::bond_option::{BondValue, bond_value};
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
 impl NetworkPlan {
-    /// Stores in the plan that the NIC with these addresses is called `nic`. The order of
-    /// the interfaces stays the same: call [`NetworkPlan::sort`] afterwards.
+    /// Stores in the plan that the NIC with these addresses is called `nic`. This does
+    /// not sort the interfaces again, so call [`NetworkPlan::sort`] afterwards.
     pub fn name_vlans(&mut self, nic: &str, macs: &[MacAddr]) {
         self.name_bond_ports(nic, macs);
         for index in 0..self.interfaces.len() {
@@ -22,7 +22,8 @@ impl NetworkPlan {
                 continue;
             }
             *parent_mac = None;
-            // Only a name made from a label changes. A name from the source is kept.
+            // A name from the source is kept. A name made from a label changes, and a
+            // VLAN without a name gets one.
             let had_label = parent.replace(nic.to_owned()).is_some();
             if had_label || self.interfaces[index].matches.name.is_none() {
                 self.rename_vlan(index);

@@ -4,7 +4,8 @@ use landfall_network_plan::Choice;
 use landfall_network_plan::describe::describe;
 
 /// Logs the faults of sources that are not used, and the source of the plan. Logs the
-/// plan itself only if the agent or another program applies it (`is_carried_out`).
+/// plan itself and its warnings only if the agent or another program applies the plan
+/// (`is_carried_out`).
 pub(super) fn announce(choice: &Choice, is_carried_out: bool) {
     for fault in &choice.faults {
         tracing::error!("{fault}");

@@ -125,8 +125,9 @@ impl Changes {
 
     /// Adds an address, or changes the lifetime of an existing one. The kernel removes
     /// the address at the end of the lifetime, even if the agent is no longer running.
-    /// `metric` is the metric of the route to the address's own network. Without a metric
-    /// this route would take precedence over all other routes.
+    /// `metric` is the metric of the route to the address's own network. The kernel's own
+    /// metrics (0 for IPv4, 256 for IPv6) are the same for every NIC, so no NIC would take
+    /// precedence.
     pub async fn add_address(
         &self,
         index: u32,
@@ -188,7 +189,7 @@ impl Changes {
     }
 }
 
-/// In seconds; the kernel reads its largest number as forever.
+/// Converts to seconds. The kernel reads `u32::MAX` as forever.
 fn seconds(time: Option<Duration>) -> u32 {
     time.map_or(u32::MAX, |time| {
         u32::try_from(time.as_secs()).unwrap_or(u32::MAX)

@@ -6,7 +6,7 @@ use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
 /// Drivers of the generic USB network classes, to which the USB NIC of a BMC belongs.
-/// Ordinary USB NICs have drivers of their own.
+/// Most other USB NICs have drivers of their own.
 const DRIVERS: [&str; 3] = ["cdc_ether", "cdc_ncm", "rndis_host"];
 
 /// Whether the NIC `name` leads to the BMC, according to its driver. `root` is the

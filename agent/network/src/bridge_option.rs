@@ -23,11 +23,12 @@ fn flag(value: &str) -> Result<bool, &'static str> {
     }
 }
 
-/// Translates one setting from the `bridge` section of a keyfile. Returns `None` if the
-/// setting does not belong to the bridge itself.
+/// Translates one setting from the `bridge` section of a keyfile. Returns `None` for a
+/// setting that is not translated here.
 ///
 /// # Errors
-/// If the value is invalid. The error describes a valid value.
+/// If a number, a boolean or an address is invalid. The error describes a valid value. An
+/// unknown `multicast-router` or `vlan-protocol` means the default.
 pub(super) fn bridge_option(name: &str, value: &str) -> Result<Option<InfoBridge>, &'static str> {
     // NetworkManager gives times in seconds and the kernel in hundredths of a
     // second. For multicast options both use hundredths.

@@ -52,7 +52,7 @@ pub struct Setup {
     pub set_host_name: bool,
 }
 
-/// The connections to the running network task.
+/// The channels to the running network task.
 #[derive(Debug)]
 pub struct Network {
     pub state: watch::Receiver<NetworkState>,
@@ -69,7 +69,8 @@ pub struct SwitchVlans {
     pub wanted: Vec<String>,
     /// VLAN tags by the name of the NIC that received them.
     pub tags: BTreeMap<String, Vec<u16>>,
-    /// Notified when all wanted VLANs have been created.
+    /// Notified when the task has requested all wanted VLANs, even if the kernel refused
+    /// some.
     pub made: oneshot::Sender<()>,
 }
 

@@ -47,10 +47,11 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     routes
 }
 
-/// The routes of a lease. If the plan has a default route for the device, the lease adds
-/// no second one. A lease never replaces a route of the plan, and the end of the lease
-/// does not remove one. DNS servers outside of the lease's network get a route over this
-/// NIC, even if another NIC's default route takes precedence.
+/// The routes of a lease. If the plan sets a gateway for the device, or permits no
+/// default route over it, the lease adds no default route. A lease never replaces a route
+/// of the plan, and the end of the lease does not remove one. DNS servers outside of the
+/// lease's network get a route over this NIC, even if another NIC's default route takes
+/// precedence.
 pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     let mut addresses = ip.addresses.clone();
     addresses.push(lease.address);

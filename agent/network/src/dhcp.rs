@@ -22,11 +22,11 @@ use tokio::sync::mpsc;
 pub use client::run;
 pub use lease::Lease;
 
-/// Longest wait between two messages during [`AT_FIRST`], for IPv4 and IPv6.
+/// Longest wait for an offer during [`AT_FIRST`], for IPv4 and IPv6.
 ///
 /// A switch port with spanning tree drops every frame during the first 30 to 50 s after
-/// the carrier comes up. The pauses of the RFCs double up to 64 s, so the client could
-/// send its next message half a minute after the port begins to forward.
+/// the carrier comes up. Without this limit the waits double up to 64 s, so the client
+/// could send its next message half a minute after the port begins to forward.
 pub(super) const LONGEST_WAIT_AT_FIRST: Duration = Duration::from_secs(8);
 /// How long a client that searches for a lease keeps to [`LONGEST_WAIT_AT_FIRST`].
 pub(super) const AT_FIRST: Duration = Duration::from_secs(120);
@@ -54,10 +54,11 @@ pub struct Settings {
 pub enum Event {
     /// A new or renewed lease.
     Bound(Box<Lease>),
-    /// No server has answered during this time. Reported once per series; the client
-    /// continues.
+    /// No server has granted a lease during this time (no offer, no answer to a request,
+    /// or a refusal). Reported once per series; the client continues.
     Silent(Duration),
-    /// A server refused the address that it had offered; the client continues.
+    /// The server with this address refused the lease that it had offered; the client
+    /// continues.
     Refused(Ipv4Addr),
     /// Another machine has the leased address. The client declines the lease and
     /// asks again after a pause.

@@ -53,7 +53,7 @@ pub enum Want {
 pub enum Event {
     /// A new or renewed lease. It has no address if the client did not ask for one.
     Bound(Box<Lease>),
-    /// No server has answered for this long; the client continues.
+    /// No server has granted or refused a lease for this long; the client continues.
     Silent(Duration),
     /// A server offered no address, for this reason; the client continues.
     Refused(String),

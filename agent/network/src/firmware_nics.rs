@@ -7,8 +7,8 @@ use landfall_devices::interface_names::InterfaceName;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-/// Limits for one table. Its structures have room for only two NICs; the kernel's
-/// driver creates a directory for each NIC that it finds.
+/// The maximum number of records, and of files in one record. The table has room for only
+/// two NICs.
 const MOST_RECORDS: usize = 16;
 const MOST_FILES: usize = 32;
 /// In bytes: the length limit of a value. The longest value is a DHCP host

@@ -20,7 +20,8 @@ use super::state::{AddressOrigin, NetworkState};
 use super::state_json::{StoredState, state_json};
 use crate::reach::Reach;
 
-/// How long a NIC may take to get its carrier.
+/// How long a NIC may take to get its carrier, counted from the time when the agent lists
+/// the NICs. A NIC that appears after this time has no limit.
 const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
 /// The agent reads at most this many bytes of resolv.conf.
 const RESOLV_CONF_LIMIT: u64 = 64 << 10;

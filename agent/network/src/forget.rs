@@ -89,7 +89,8 @@ fn is_own_without_device(route: &RouteMessage) -> bool {
     route.header.protocol == RouteProtocol::Static && kinds.contains(&route.header.kind)
 }
 
-/// Whether the network task creates devices of this kind.
+/// Whether [`forget`] removes devices of this kind: those that the network task creates,
+/// except veth pairs and InfiniBand partitions.
 fn is_made(link: &LinkMessage) -> bool {
     let info = link
         .attributes

@@ -31,8 +31,8 @@ pub enum WaitFor {
 }
 
 /// Waits up to `limit` until the wanted NICs have an address, then up to 3 s for the
-/// other NICs and the second address family. Returns false if a wanted NIC has no
-/// address.
+/// other NICs and the second address family. Returns false if a wanted NIC is missing, or
+/// should have an address and has none. [`WaitFor::AllNics`] requires at least one NIC.
 pub async fn inspection_addresses(
     network: &mut watch::Receiver<NetworkState>,
     wanted: WaitFor,

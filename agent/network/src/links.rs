@@ -57,7 +57,7 @@ pub struct Link {
 pub enum LinkKind {
     /// The device `lo`.
     Loopback,
-    /// A network interface card.
+    /// An Ethernet device: a network interface card, or a veth.
     Nic,
     /// An InfiniBand port, or a device that software created on top of others, such as
     /// a VLAN. The agent configures the device if the plan contains its name.
@@ -336,9 +336,9 @@ impl LinkWatch {
         Ok((watch, snapshot))
     }
 
-    /// Returns the next event. `None` means that events were lost, because the
-    /// kernel's queue was full. The caller must then open a new watch to get the
-    /// current state.
+    /// Returns the next event. `None` means that events were lost, because the kernel's
+    /// queue was full, or that the connection has ended. The caller must then open a new
+    /// watch to get the current state.
     pub async fn next(&mut self) -> Option<LinkEvent> {
         loop {
             let (message, _) = self.messages.next().await?;

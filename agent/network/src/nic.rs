@@ -98,7 +98,7 @@ impl Nic {
         }
     }
 
-    /// The NIC's name on the console.
+    /// The NIC's name and hardware address, for the console.
     pub(super) fn title(&self) -> String {
         format!("{} ({})", self.link.name, self.link.mac)
     }
@@ -214,9 +214,10 @@ fn asks_for_ipv4(interface: &Interface) -> bool {
     ip.is_some_and(|ip| ip.method.is_automatic())
 }
 
-/// Finds the plan's interface for a device: the most specific interface that is free.
-/// An interface that matches any NIC applies to the first NIC with a carrier. A virtual
-/// device matches only by name.
+/// Finds the plan's interface for a device. Of the interfaces that are free or apply to
+/// several devices (`multi`), it is the one with the highest priority, then the most
+/// specific one. An interface that matches any NIC, but only one, applies to the first
+/// NIC with a carrier. A virtual device matches only by name.
 pub(super) fn choose(
     plan: &NetworkPlan,
     link: &Link,

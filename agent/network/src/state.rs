@@ -37,8 +37,9 @@ pub struct NicState {
     pub alternative_names: Vec<String>,
     /// The current hardware address.
     pub mac: MacAddr,
-    /// The factory hardware address, if it is known. `mac` differs from it while the NIC
-    /// is a port of a bond and uses the bond's address.
+    /// The factory hardware address, if it is known. `mac` differs from it if the plan
+    /// sets another address, or while the NIC is a port of a bond and uses the bond's
+    /// address.
     pub permanent_mac: Option<MacAddr>,
     /// The NIC is a VLAN, a bond or another virtual device.
     pub is_virtual: bool,
@@ -85,8 +86,9 @@ pub enum MadeOf {
 pub struct AddressState {
     pub prefix: IpPrefix,
     pub origin: AddressOrigin,
-    /// Whether the host can use the address. False during duplicate address
-    /// detection, and if another machine has the address.
+    /// Whether the host can use the address. False if another machine has the address,
+    /// and during duplicate address detection unless the kernel already uses the address
+    /// (see `ipv6_sysctl`).
     pub usable: bool,
 }
 

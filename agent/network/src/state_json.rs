@@ -36,8 +36,8 @@ impl StoredState {
         }
     }
 
-    /// Writes the file if the content differs. After a failure, the next call writes
-    /// again. Logs only the first failure in a row, because only operators read the file.
+    /// Writes the file if the content differs from the last successful write. Logs only
+    /// the first failure in a row.
     pub(super) fn store(&mut self, state: &Value) {
         let text = format!("{state:#}\n");
         if self.text == text {

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::lab::{ip, on_a_machine};
 
-    /// If the NIC is off, no machine answers, even if it has the address.
+    /// If the NIC is off, no answer arrives, even from a machine that has the address.
     #[test]
     fn a_link_that_cannot_be_probed_frees_no_address() {
         on_a_machine(async |lab| {

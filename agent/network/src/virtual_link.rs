@@ -325,7 +325,7 @@ fn bond_option(name: &str, value: &str) -> Option<InfoBond> {
         "miimon" => InfoBond::MiiMon(number),
         "min_links" => InfoBond::MinLinks(number),
         "mode" => InfoBond::Mode(byte().into()),
-        // The kernel has one option with both names.
+        // Both names set the same option of the kernel.
         "num_grat_arp" | "num_unsol_na" => InfoBond::NumPeerNotif(byte()),
         "packets_per_slave" => InfoBond::PacketsPerPort(number),
         "peer_notif_delay" => InfoBond::PeerNotifDelay(number),

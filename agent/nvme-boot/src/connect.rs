@@ -54,7 +54,7 @@ struct Pending {
     connection: Connection,
     state: State,
     backoff: Backoff,
-    /// The result of the last attempt.
+    /// Why the last attempt failed; `None` before the first failure.
     refusal: Option<Refusal>,
     /// How often the kernel could not connect.
     failures: u32,

@@ -33,7 +33,7 @@ pub struct Connection {
     /// The firmware could not reach the subsystem, so the agent does not log a failure as
     /// an error.
     pub unavailable: bool,
-    /// The NIC that the table names for it.
+    /// The NIC that the table names for the connection.
     pub nic: Hfi,
 }
 
@@ -145,8 +145,9 @@ impl Connection {
             }
     }
 
-    /// How to connect over the network in its current state. `None` while the NIC of
-    /// the table has no address of the required family.
+    /// How to connect over the network in its current state. `None` while no NIC has the
+    /// table's address, and the NIC of the table has no address of the required family
+    /// except link-local ones.
     pub fn way(&self, network: &NetworkState) -> Option<Way> {
         let usable = |nic: &NicState, wanted: &dyn Fn(IpAddr) -> bool| {
             let mut addresses = nic.addresses.iter();

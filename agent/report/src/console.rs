@@ -111,7 +111,7 @@ impl Consoles {
         }
     }
 
-    /// Opens the consoles that are new in the list.
+    /// Opens the listed consoles and the firmware's serial ports that are not open yet.
     pub(super) fn open_new(&self, earlier_lines: impl FnOnce() -> Vec<String>) {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let listed = names(&self.list);

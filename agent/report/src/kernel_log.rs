@@ -11,7 +11,8 @@ use nix::libc::O_NONBLOCK;
 use crate::LogLine;
 
 const PATH: &str = "/dev/kmsg";
-/// The maximum size of a record in bytes (`PRINTK_MESSAGE_MAX`).
+/// The maximum size of a record in bytes: `CONSOLE_EXT_LOG_MAX` before Linux 6.3. Since
+/// then it is 2048 (`PRINTK_MESSAGE_MAX`).
 const RECORD_LIMIT: usize = 8192;
 /// The maximum number of records to read, more than a usual ring buffer holds. The limit
 /// protects against a log that grows as fast as it is read.

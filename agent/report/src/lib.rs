@@ -59,7 +59,8 @@ pub enum Output {
     JsonLines,
 }
 
-/// Starts logging for the rest of the process. A second call has no effect.
+/// Starts logging for the rest of the process. After a second call, the lines still go to
+/// the first output.
 pub fn start(output: Output, debug: bool) -> Flush {
     let sinks = match output {
         Output::Consoles { mode, form } => Sinks::Ramdisk {

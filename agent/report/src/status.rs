@@ -380,7 +380,8 @@ pub fn shown(text: &str) -> String {
     printable(&without_secrets(text))
 }
 
-/// A receiver that changes with every change of the status.
+/// A receiver that changes with every change of the status. The status in it is not
+/// masked; read it with [`now`] to show it.
 pub fn changes() -> watch::Receiver<Status> {
     STATUS.subscribe()
 }

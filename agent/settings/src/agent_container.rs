@@ -2,7 +2,7 @@
 //! from the files that its unit mounts, and from the environment that the unit sets.
 //!
 //! The agent reads them before it changes its root to the host's root, because it cannot
-//! reach the container's files from there.
+//! reach the container's files afterwards.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -23,7 +23,8 @@ const PREFIX: &str = "IPA_";
 /// The bundle of certificate authorities that the builder's `--ca-bundle` adds, at the
 /// same path as in the ramdisk.
 const AUTHORITIES: &str = "etc/landfall/ca-bundle.pem";
-/// Below [`STATE_DIRECTORY`]: copies of the files that the settings name.
+/// The directory below [`STATE_DIRECTORY`] with the copies of the files that the settings
+/// name.
 const COPIES: &str = "container";
 /// In bytes: the size limit of a file that the settings name. The HTTP client has the
 /// same limit for a PEM file.
@@ -36,7 +37,8 @@ pub struct ContainerParts {
     host: PathBuf,
     files: ConfigFiles,
     environment: AgentUnit,
-    /// The files that the settings name, by the path in the container.
+    /// The files of the container that its configuration files name, each with its path
+    /// in the container.
     named: Vec<GivenFile>,
     /// Certificates to trust in addition to those of the host.
     authorities: Option<GivenFile>,
@@ -107,8 +109,8 @@ impl ContainerParts {
     }
 
     /// The configuration files: only those of the container, as in the original agent.
-    /// Adds a warning for each file below the root of the host, `root`, that the unit
-    /// does not mount into the container.
+    /// Adds a warning for each configuration file of the host (below `root`) that the
+    /// unit does not mount into the container.
     pub(crate) fn files(&self, root: &Path) -> ConfigFiles {
         let mut files = self.files.clone();
         for file in ConfigFiles::of_system(root).files {
@@ -141,7 +143,8 @@ impl ContainerParts {
     /// of the host's root becomes the path on the host.
     pub(crate) fn point_to_copies(&self, params: &mut BootParams) {
         for option in path_options(params) {
-            // Paths from other sources are paths on the host.
+            // Paths from kernel arguments and `parameters.txt` are paths on the host
+            // already.
             if let (Some(path), Origin::File(_)) = (&option.value, &option.origin) {
                 let copy = || Path::new(STATE_DIRECTORY).join(copy_of(path));
                 let path = self.on_host(path).unwrap_or_else(copy);
@@ -168,7 +171,7 @@ impl ContainerParts {
         self.named.iter().filter_map(write).collect()
     }
 
-    /// The certificates to trust in addition.
+    /// The certificates to trust in addition to those of the host.
     pub fn authorities(&self) -> Option<&GivenFile> {
         self.authorities.as_ref()
     }

@@ -10,8 +10,8 @@ use landfall_ignition_config::GivenFile;
 /// Single files, and directories whose `*.conf` files are read in order of their names.
 /// Later places take precedence. The first directory is for the person who builds the
 /// ramdisk. The second and third are the directories of the ramdisks of Ironic's agent
-/// and of OpenShift. The last one is the file that OpenShift's installer adds, under the
-/// name that it has outside the container.
+/// and of OpenShift. The file is the one that OpenShift's image-customization-controller
+/// adds, under the name that it has outside the container.
 const PLACES: [&str; 4] = [
     "etc/landfall/",
     "etc/ironic-python-agent.d/",
@@ -19,13 +19,13 @@ const PLACES: [&str; 4] = [
     "etc/ironic-python-agent.conf",
 ];
 
-/// The maximum number of files in a directory.
+/// The maximum number of `*.conf` files that are read from one directory.
 const FILES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// The path of the file, for messages. It begins with the root whose files are read,
-    /// or is relative if a relative path was given.
+    /// The path of the file. It begins with the root whose files are read, or is relative
+    /// if a relative path was given.
     pub path: String,
     pub text: String,
     /// What contains this file: an Ignition config or the agent container. `None` for a
@@ -87,8 +87,8 @@ impl ConfigFiles {
                 container: Some(container.to_owned()),
             });
         }
-        // The other files keep their order and come last, so they take precedence over
-        // the files in `PLACES`.
+        // Files outside of `PLACES` keep their order and come last, so they take
+        // precedence over the files in `PLACES`.
         self.files.sort_by_key(|file| match rank(&file.path) {
             Some(rank) => (rank, file.path.clone()),
             None => (PLACES.len(), String::new()),
@@ -99,7 +99,8 @@ impl ConfigFiles {
     /// Adds every `*.conf` file of a directory, sorted by name.
     ///
     /// # Errors
-    /// If the directory cannot be read. A file that cannot be read only causes a warning.
+    /// If the directory cannot be read. Only a warning is added for a file that cannot be
+    /// read, and for the files beyond the maximum number, which are ignored.
     pub fn add_directory(&mut self, directory: &Path) -> io::Result<()> {
         let mut paths: Vec<PathBuf> = fs::read_dir(directory)?
             .map(|entry| entry.map(|entry| entry.path()))
@@ -144,7 +145,8 @@ impl ConfigFiles {
     }
 }
 
-/// The index in [`PLACES`] of the place of a file.
+/// The index in [`PLACES`] of the place of a file; `None` for a file outside of these
+/// places.
 fn rank(path: &str) -> Option<usize> {
     let path = path.strip_prefix('/')?;
     PLACES.iter().position(|place| {

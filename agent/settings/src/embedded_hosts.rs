@@ -63,8 +63,8 @@ fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Reads a host from a file of at most `left` bytes. Also returns the length of the file
-/// in bytes.
+/// Reads a host from a file of at most [`LARGEST`] and at most `left` bytes. Also returns
+/// the length of the file in bytes.
 fn read(path: &Path, left: usize) -> io::Result<(EmbeddedHost, usize)> {
     let limit = LARGEST.min(left);
     let mut text = String::new();

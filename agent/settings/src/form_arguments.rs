@@ -5,7 +5,7 @@ use std::path::Path;
 use landfall_boot_params::CommandLine;
 use landfall_sys::state_file::StateFile;
 
-/// The name of the state file. The agent starts again with the arguments in it.
+/// The name of the state file, from which a restarted agent reads the arguments.
 const NAME: &str = "form-arguments";
 
 /// The kernel arguments that the form replaces. All others stay in effect, because they
@@ -29,7 +29,8 @@ const REPLACED: &[&str] = &[
 pub struct FormArguments(pub String);
 
 impl FormArguments {
-    /// The arguments that were stored during this boot.
+    /// The arguments that were stored during this boot. `None` also if the file cannot be
+    /// read or is not UTF-8.
     pub fn load(directory: &Path) -> Option<Self> {
         match StateFile::new(directory, NAME).load() {
             Ok(Some(bytes)) => String::from_utf8(bytes).ok().map(Self),
@@ -49,13 +50,13 @@ impl FormArguments {
         StateFile::new(directory, NAME).store(self.0.as_bytes())
     }
 
-    /// The command line, with its network arguments replaced by these.
+    /// The command line, with its network arguments replaced by those of the form.
     pub(crate) fn replace_network_of(&self, command_line: &CommandLine) -> CommandLine {
         let others = command_line.without(REPLACED);
         others.followed_by(self.command_line())
     }
 
-    /// The value of an argument of the form.
+    /// The value of the last argument of the form with the name `key`.
     pub fn value(&self, key: &str) -> Option<String> {
         let line = self.command_line();
         line.last(key)

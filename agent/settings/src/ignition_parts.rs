@@ -23,7 +23,7 @@ const KEYFILES: &str = "etc/coreos-firstboot-network";
 const SUFFIX: &str = ".nmconnection";
 
 /// The ramdisk keeps its own files here, such as the certificate authorities that it
-/// trusts. A config must not replace them.
+/// trusts. A config may replace the configuration files, but no other file.
 const OWN_DIRECTORY: &str = "/etc/landfall/";
 
 const IMAGE: &str = "default of OpenShift's agent image";
@@ -97,8 +97,9 @@ impl IgnitionParts {
         Ok(parts)
     }
 
-    /// Adds the keyfiles of a directory. A keyfile of the config replaces the keyfile
-    /// with the same name in the directory, as Ignition's files do in CoreOS.
+    /// Adds the keyfiles of a directory, at most [`from_keyfiles::MOST_FILES`]. A keyfile
+    /// of the config replaces the keyfile with the same name in the directory, as
+    /// Ignition's files do in CoreOS.
     fn add_directory(&mut self, directory: &Path) {
         let paths = match keyfile_paths(directory) {
             Ok(paths) => paths,
@@ -137,7 +138,8 @@ impl IgnitionParts {
     }
 
     /// Sets the values of the config, except those in the agent's configuration files
-    /// inside the config. Any other source overrides the values set here.
+    /// inside it. If it has the agent's unit, also sets the defaults of OpenShift's
+    /// image. Any other source overrides the values set here.
     pub(crate) fn apply(&self, params: &mut BootParams) {
         params.warnings.extend(self.warnings.iter().cloned());
         let Some(config) = &self.config else {
@@ -236,7 +238,7 @@ fn is_free(path: &Path, file: &GivenFile) -> bool {
     }
 }
 
-/// The keyfiles in a directory that a boot reads, sorted. Like NetworkManager, it skips
+/// The paths of the keyfiles in a directory, sorted. Like NetworkManager, a boot skips
 /// hidden files.
 ///
 /// # Errors

@@ -59,8 +59,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings from the command line of the running kernel and from the
-    /// configuration files of this system.
+    /// The settings from the command line of the running kernel, and from the
+    /// configuration files and the config.ign of this system.
     ///
     /// # Errors
     /// If /proc/cmdline cannot be read.
@@ -205,7 +205,8 @@ impl Settings {
         Choice::for_boot(&self.embedded, given, args)
     }
 
-    /// The network that this boot gets if an operator gives these arguments in the form.
+    /// The network that this boot gets if an operator gives these arguments in the form,
+    /// but without the network of the firmware's NVMe boot table (NBFT).
     pub fn plan_with(&self, form: &FormArguments) -> NetworkPlan {
         let line = form.replace_network_of(&self.command_line);
         let args = NetArgs::from_command_line(&line);
@@ -213,9 +214,9 @@ impl Settings {
     }
 
     /// Adds the settings on virtual media. If the command line mentions virtual media,
-    /// this function waits for them. Use it only in the ramdisk, because it copies the
-    /// media's configuration files to /etc. `settled` returns true when the devices of
-    /// the boot have their drivers.
+    /// this function waits longer for them. Use it only in the ramdisk, because it copies
+    /// the media's configuration files to /etc. `settled` returns true when the devices
+    /// of the boot have their drivers.
     pub async fn with_virtual_media(self, settled: impl Fn() -> bool + Send + 'static) -> Self {
         let params = &self.params;
         let wanted = Wanted {
@@ -240,13 +241,13 @@ impl Settings {
         .with_embedded(embedded)
     }
 
-    /// Applies `config` of a lookup answer, which overrides all settings of the
-    /// boot. Returns the ignored members with the reason, one line each.
+    /// Applies `config` of a lookup answer, which overrides all settings of the boot.
+    /// Returns the ignored options with the reason, one line each.
     pub fn apply_lookup_config(&mut self, config: &Value) -> Vec<String> {
         lookup_config::apply(&mut self.params, config)
     }
 
-    /// Logs every setting that is not a default with its source, and all warnings.
+    /// Logs every setting that a source has given, with this source, and all warnings.
     pub fn report(&self) {
         for setting in self.params.list() {
             if *setting.origin != Origin::Default {

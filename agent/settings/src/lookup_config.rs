@@ -24,8 +24,9 @@ const OPTIONS: &[(&str, &str)] = &[
     ("tls_cipher_suites", "tls_cipher_suites"),
 ];
 
-/// Applies `config`, which overrides the settings of the boot. A `null` changes
-/// nothing. Returns the ignored members with the reason, one line each.
+/// Applies `config`, which overrides the settings of the boot. A `null` changes nothing.
+/// Returns the ignored options with the reason, one line each. Skips members that are not
+/// options.
 pub(super) fn apply(params: &mut BootParams, config: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     let containers = config.get("agent_containers").and_then(Value::as_object);

@@ -97,9 +97,9 @@ pub struct Media {
 pub struct Places {
     sys: PathBuf,
     dev: PathBuf,
-    /// Configuration files are copied to their places below this directory.
+    /// Configuration files are copied to the same paths below this directory.
     root: PathBuf,
-    /// The file from which a restarted agent reads what the first one has read.
+    /// The file in which the agent stores what it has read, for an agent after a restart.
     state: StateFile,
     /// See [`drives::SILENCE`].
     silence: Duration,
@@ -119,8 +119,9 @@ impl Places {
     }
 }
 
-/// Looks for virtual media, waits for them if the command line mentions any, and reads them.
-/// `settled` returns true when the devices present at boot have their drivers.
+/// Looks for virtual media and reads them. Waits longer for them if the command line
+/// mentions any. `settled` returns true when the devices present at boot have their
+/// drivers.
 ///
 /// A restarted agent gets what the first agent has read, because Ironic may have
 /// ejected the media in the meantime.
@@ -159,7 +160,7 @@ async fn read_within(
     loop {
         match tokio::time::timeout_at(media_wait.end().into(), &mut reading).await {
             Ok(media) => return media.ok().flatten(),
-            // There was progress.
+            // Progress has extended the wait.
             Err(_) if media_wait.end() > Instant::now() => {}
             Err(_) if media_wait.give_up() => return None,
             // The reader has stored the media already, so its result comes at once.

@@ -41,7 +41,7 @@ pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
     response
 }
 
-/// A permanent redirect. The client keeps its method.
+/// A permanent redirect, which the client follows with the same method.
 pub(super) fn moved(location: &str) -> Response {
     let mut response = with_status(StatusCode::PERMANENT_REDIRECT, Body::empty());
     // This cannot fail, because the location consists of a header and a path that were

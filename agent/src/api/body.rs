@@ -6,10 +6,10 @@ use std::time::Duration;
 use axum::body::Body;
 use futures_util::StreamExt as _;
 
-/// The maximum size of a body in bytes. Ironic sends a config drive in base64
-/// twice, in the step's arguments and in `image_info`. The limit allows a config
-/// drive of 20 MiB (most have some kilobytes). A host with 512 MiB can still parse
-/// and keep such a body.
+/// The maximum size of a body in bytes. Ironic sends a config drive in base64 twice, in
+/// the step's arguments and in `image_info`. The limit allows a config drive of 20 MiB
+/// (most have some kilobytes). A host with 512 MiB of memory can still parse and keep
+/// such a body.
 pub(super) const LIMIT: usize = 56 << 20;
 
 /// The maximum pause between two parts of a body. The conductor itself gives up after 60

@@ -38,7 +38,7 @@ const BUFFER_LIMIT: usize = 64 << 10;
 /// If the client's TCP stack does not answer for this long, the connection
 /// counts as lost.
 const PEER_GONE: Duration = Duration::from_secs(60);
-/// How long a response in progress may take when the agent ends.
+/// How long a response in progress may take when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -53,11 +53,11 @@ impl Listening {
         self.address
     }
 
-    /// Stops accepting connections, lets responses in progress finish, and ends the
-    /// server.
+    /// Stops accepting connections, and waits up to 5 s for the responses in progress.
     pub async fn stop(self) {
         self.stop.notify_one();
-        // If the time is over, the process ends anyway, so the result does not matter.
+        // After the limit the port is free all the same, because the task has closed its
+        // listener.
         let _ = tokio::time::timeout(LAST_ANSWERS, self.task).await;
     }
 }
@@ -66,7 +66,7 @@ impl Listening {
 /// addresses.
 ///
 /// # Errors
-/// If the port is not available.
+/// If the address or the port is not available.
 pub fn listen(
     host: Option<IpAddr>,
     port: u16,
@@ -113,8 +113,8 @@ impl Server {
             match accepted {
                 Ok((stream, peer)) => self.begin(stream, peer, graceful.watcher()),
                 Err(error) => {
-                    // The process has run out of file descriptors or memory: wait until
-                    // some are free again.
+                    // Usually the process has run out of file descriptors or memory: wait
+                    // until some are free again.
                     tracing::warn!("cannot accept a connection: {error}; trying again");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }

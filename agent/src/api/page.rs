@@ -15,7 +15,7 @@ pub(super) enum Page {
     Logs,
 }
 
-/// The archive of the last fatal error.
+/// The path of the archive with the logs of the last fatal error.
 pub const LOGS_PATH: &str = "/logs.tar.gz";
 
 impl Page {

@@ -75,8 +75,8 @@ fn logs_of_failure(state: &Path) -> Response {
 
 /// The routes of an agent that serves no commands yet, or never will. Only the status
 /// pages are available. For all other paths the agent returns status 503, from which a
-/// conductor concludes that the agent is not ready, or 405 if the path does not allow the
-/// method.
+/// conductor concludes that the agent is not ready. If a path does not allow the method,
+/// the agent returns status 405.
 pub fn status_router() -> Router {
     Router::new().fallback(async |request: Request| {
         match endpoint::find(request.method(), request.uri().path()) {

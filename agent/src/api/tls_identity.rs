@@ -1,9 +1,9 @@
 //! The certificate of the agent's API: either the operator's, or one that the agent
 //! makes and keeps across its restarts.
 //!
-//! Ironic stores the certificate of the first heartbeat. It rejects any other certificate
-//! as long as it remembers the node. So the certificate must stay the same after a crash
-//! of the agent.
+//! Ironic stores the certificate of the first heartbeat. As long as it has this
+//! certificate, it rejects any other one. So the certificate must stay the same after a
+//! crash of the agent.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -129,8 +129,8 @@ fn make(
             parameters.subject_alt_names = vec![SanType::DnsName(name.as_str().try_into()?)];
         }
     }
-    // Ironic pins the certificate, so its dates do not matter for security. But the agent
-    // must also work if the clock of the machine shows 2010 or 2040.
+    // Ironic pins the certificate, so its dates do not matter for security. With fixed
+    // dates the certificate is valid even if the clock of this machine is years off.
     parameters.not_before = date_time_ymd(2000, 1, 1);
     parameters.not_after = date_time_ymd(2099, 12, 31);
     let certificate = parameters.self_signed(&key)?;

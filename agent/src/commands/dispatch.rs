@@ -34,8 +34,8 @@ pub struct Dispatcher {
     /// Notified when an asynchronous command has ended, so that the agent sends a
     /// heartbeat: Ironic asks for the result only after a heartbeat.
     ended: Arc<Notify>,
-    /// Whether `set_node_info` may set the node. Only a standalone agent accepts it,
-    /// because it makes no lookup and has no other source for the node.
+    /// Whether `set_node_info` may set the node. Only a standalone agent accepts the
+    /// command, because it makes no lookup and has no other source for the node.
     standalone: bool,
     /// Whether MD5 may be the only checksum of an image.
     md5_enabled: bool,

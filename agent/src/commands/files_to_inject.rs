@@ -56,7 +56,8 @@ const KEYS: [&str; 8] = [
 /// Reads both lists. The files of the properties come first.
 ///
 /// # Errors
-/// If an entry of a list is invalid. The error lists all faults of both lists.
+/// If a list or an entry of a list is invalid. The error names all of these, each with
+/// its first fault.
 pub fn read(of_properties: &Value, of_step: &Value) -> Result<Vec<FileRequest>> {
     let mut files = Vec::new();
     let mut faults = Vec::new();

@@ -55,8 +55,9 @@ impl ImageInfo {
     /// validator in Ironic's agent (`_validate_image_info` in its extensions/standby.py).
     ///
     /// # Errors
-    /// If there is no id, no URL or no checksum, or if the checksum or a proxy is not a
-    /// text.
+    /// If there is no id, no URL or no checksum, if `checksum` is empty, if only one of
+    /// `os_hash_algo` and `os_hash_value` is given, or if a field of the checksum or a
+    /// proxy is not a text.
     pub fn read(info: &Value) -> Result<Self> {
         let field = |key: &str| {
             let value = info.get(key);
@@ -205,9 +206,10 @@ fn given_checksum(info: &Value) -> Result<GivenChecksum> {
 }
 
 impl Access {
-    /// The value of the `Authorization` header: that of `image_request_authorization`, or
-    /// else made from the user name and password in `image_info`, or else from `own`,
-    /// those in this machine's settings for image servers. `None` if there are none.
+    /// The value of the `Authorization` header. The first of these takes precedence:
+    /// `image_request_authorization`; the user name and password in `image_info`, if its
+    /// strategy is `http_basic`; `own`, the user name and password in this machine's
+    /// settings for image servers. `None` if there are none.
     ///
     /// # Errors
     /// If the credentials are malformed or incomplete.

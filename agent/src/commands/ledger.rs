@@ -17,9 +17,9 @@ use uuid::Uuid;
 /// The maximum number of entries. An agent that runs for weeks with Ironic's fast track
 /// drops the oldest ones.
 const KEPT: usize = 500;
-/// The number of newest entries that keep their whole result. A few are enough, because
-/// Ironic reads only the last entry. If Ironic missed an answer, it repeats the request
-/// within a minute.
+/// The number of newest entries that keep their whole result. A few are enough: Ironic
+/// reads only the last entry, and repeats a request within a minute if it missed the
+/// answer.
 const WHOLE: usize = 4;
 /// In bytes: the length limit of a text in the result of an older entry, and of the whole
 /// result as JSON. Logs and config drives have megabytes, and nobody reads old ones.
@@ -273,7 +273,8 @@ fn shorten_texts(value: &mut Value) {
     }
 }
 
-/// Reads a saved list. Values that are not valid entries are left out.
+/// Reads a saved list; empty if it is not a JSON array. Values that are not valid entries
+/// are left out.
 fn read(bytes: &[u8]) -> Vec<Entry> {
     let Ok(Value::Array(values)) = serde_json::from_slice(bytes) else {
         return Vec::new();

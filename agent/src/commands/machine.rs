@@ -56,8 +56,8 @@ impl Machine {
         .await
     }
 
-    /// Waits until all disks that the kernel can report are present. A step that works on
-    /// all disks must not miss disks that appear late.
+    /// Waits until no further disk is expected or the time is over, because a step that
+    /// works on all disks must not miss disks that appear late.
     ///
     /// # Errors
     /// If the kernel's events cannot be received.
@@ -81,8 +81,8 @@ impl Machine {
         *lock(&self.node) = node.clone();
     }
 
-    /// The image on the disk, if `prepare_image` was the last command to write
-    /// there.
+    /// The image on the disk. `None` if `prepare_image` has not written it, and after any
+    /// later step, because the step may have written other data.
     pub(super) fn prepared(&self) -> Option<PreparedImage> {
         lock(&self.prepared).clone()
     }

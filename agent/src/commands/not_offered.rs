@@ -28,12 +28,12 @@ const STEPS: [(&str, &str); 10] = [
 const BOOTC_STEP: &str = "execute_bootc_install";
 const BOOTC_NEEDS: &str = "bootc needs podman";
 
-/// Rejects a node for which Ironic plans a step or an image that this agent does not
-/// support. Ironic sends the node before the first step of each operation, with the steps
-/// that the operator has requested.
+/// Rejects a node for which Ironic plans a step, an image or a deploy interface that this
+/// agent does not support. Ironic sends the node before the first step of each operation,
+/// with the steps that the operator has requested.
 ///
 /// # Errors
-/// If Ironic plans such a step or such an image.
+/// If Ironic plans one of these.
 pub(super) fn refuse_in(kind: StepKind, node: &Node) -> Result<()> {
     if kind == StepKind::Deploy {
         partition_image::refuse_in(node)?;
@@ -47,7 +47,8 @@ pub(super) fn refuse_in(kind: StepKind, node: &Node) -> Result<()> {
         StepKind::Service => "service_steps",
     };
     let steps = node.driver_info(requested).and_then(Value::as_array);
-    // Steps of other interfaces and of child nodes do not run in this agent.
+    // The steps in `STEPS` belong to the interface `deploy`. Steps of child nodes do not
+    // run in this agent.
     let ours = steps.into_iter().flatten().filter(|step| {
         step["interface"] == "deploy" && step["execute_on_child_nodes"] != Value::Bool(true)
     });

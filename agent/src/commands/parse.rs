@@ -282,8 +282,8 @@ impl Arguments<'_> {
         self.object("node").map(Node)
     }
 
-    /// Requires the argument `ports`, although the agent does not use it: a request
-    /// without ports is not meant for this command.
+    /// Requires the argument `ports`, as Ironic's agent does, although this agent does
+    /// not use it.
     fn ports(&mut self) -> Result<(), Failure> {
         self.required("ports").map(drop)
     }

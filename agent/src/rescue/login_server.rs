@@ -209,9 +209,9 @@ fn output_of(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Stops the server of an agent that crashed, because no agent would log its messages any
-/// more. Users who are logged in stay logged in, because each session has a separate
-/// process.
+/// Stops the server that is running. It may belong to an agent that crashed, so that
+/// nobody reads its messages. Users who are logged in stay logged in, because each
+/// session has a separate process.
 fn end_previous() {
     let Some(previous) = running() else {
         return;

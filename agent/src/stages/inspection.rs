@@ -125,7 +125,8 @@ impl Boot {
 
     /// If the operator wants the VLANs that switches announce: listens for LLDP data and
     /// creates these VLANs, because the inventory must include them. Returns the LLDP
-    /// data; `None` if the operator does not want the VLANs.
+    /// data; `None` if the operator does not want the VLANs or has switched LLDP off
+    /// (`ipa-collect-lldp`).
     async fn make_vlans_by_lldp(&self) -> Option<lldp::Neighbours> {
         let params = &self.settings.params;
         let wanted = &params.enable_vlan_interfaces.value;

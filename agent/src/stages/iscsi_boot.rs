@@ -209,9 +209,9 @@ fn has_mac(nic: &NicState, mac: landfall_boot_params::MacAddr) -> bool {
     !nic.is_virtual && [Some(nic.mac), nic.permanent_mac].contains(&Some(mac))
 }
 
-/// The device that carries this NIC's traffic: the VLAN in the table. If the table has
-/// no VLAN: the bond or bridge that has the NIC as a port, or else the NIC itself.
-/// `None` if the VLAN does not exist: a login without the VLAN tag would reach another
+/// The device that carries this NIC's traffic: the VLAN in the table. If the table has no
+/// VLAN: the bond or bridge that has the NIC as a port, or else the NIC itself. `None` if
+/// the NIC or the VLAN does not exist: without the VLAN tag, a login would reach another
 /// network.
 fn leads_out_of<'a>(state: &'a NetworkState, nic: &BootNic) -> Option<&'a NicState> {
     /// A VLAN on a bond on NICs is as deep as plans go.

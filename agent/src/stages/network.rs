@@ -12,8 +12,9 @@ use landfall_sys::system_path::SystemPath;
 use super::home::live_network;
 use super::san_boot;
 
-/// Chooses the network of this boot and starts to configure it. Also returns the plan in
-/// the form in which its source gives it. `live` is `None` in the ramdisk.
+/// Chooses the network of this boot and starts to configure it. Also returns the plan of
+/// its source, without the VLANs of `ipa-enable-vlan-interfaces`. `live` is `None` in the
+/// ramdisk.
 pub(super) async fn start_network(
     settings: &Settings,
     live: Option<&LiveSystem>,

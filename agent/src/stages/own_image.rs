@@ -12,8 +12,8 @@ use landfall_settings::media::{self, DRIVE_TIMEOUT, NoImage, Places};
 /// drive that a BMC presents late, because no other image is available.
 ///
 /// # Errors
-/// If the image in a drive is invalid, or if there is no image although `must_be_there`
-/// is set.
+/// If the image in a drive is invalid, if two drives contain different images, or if
+/// there is no image although `must_be_there` is set.
 pub fn own_image(must_be_there: bool) -> Result<Option<OwnImage>> {
     let timeout = if must_be_there {
         DRIVE_TIMEOUT

@@ -1,4 +1,4 @@
-//! A boot after the command `rescue`: the machine belongs to its user.
+//! A boot after the command `finalize_rescue`: the machine belongs to its user.
 
 use std::convert::Infallible;
 

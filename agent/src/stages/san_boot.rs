@@ -83,7 +83,8 @@ impl Boot {
             || drop(go_on),
         );
         tokio::spawn(attempts);
-        // Ends with the attempts, or when they take too long: both drop the other end.
+        // Returns when the attempts have ended or take too long, because `go_on` is
+        // dropped then.
         let _ = may_go_on.await;
     }
 }

@@ -12,9 +12,8 @@ use landfall_report::status::{self, begin_step};
 use super::{Boot, mdns_settings, warn_all};
 use crate::mdns_question::ironic_by_mdns;
 
-/// How long the agent waits for a routable address if it has only a link-local one. After
-/// this time it continues, because the link-local address may be enough. A router and a
-/// DHCP server answer sooner.
+/// How long the agent waits for a routable address. After this time it continues, because
+/// a link-local address may be enough. A router and a DHCP server answer sooner.
 pub(super) const FAR_ADDRESS_LIMIT: Duration = Duration::from_secs(10);
 
 impl Boot {

@@ -19,8 +19,7 @@ use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node,
 use crate::http_options::{image_options, tls_policy};
 use crate::rescue;
 
-/// Carries out commands. It is kept when the agent changes the address at which it
-/// serves.
+/// Carries out commands. Stays the same when the agent serves at another address.
 struct Work {
     dispatcher: Dispatcher,
     command_ended: Arc<Notify>,

@@ -281,8 +281,8 @@ fn may_get_better(failure: &Failure) -> bool {
     passes && !failure.permanent
 }
 
-/// Leaves the machine on and repeats the message. A reboot would lead to the
-/// same error, or remove the message from the console.
+/// Leaves the machine on and repeats the message, so that the console still shows it
+/// after hours.
 async fn stay_and_say(say: impl Fn()) -> ! {
     loop {
         say();

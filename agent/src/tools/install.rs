@@ -67,9 +67,9 @@ pub struct Arguments {
 /// Installs, or prints what it would do.
 ///
 /// # Errors
-/// If any part of the installation is not possible. An error that can be detected
-/// in advance leaves the disk untouched. After any other error the disk does not
-/// boot.
+/// If any part of the installation is not possible. An error that can be detected in
+/// advance leaves the disk untouched. An error during the write leaves a disk that does
+/// not boot. If only the boot entry fails, the disk is complete.
 pub fn run(arguments: Arguments) -> Result<()> {
     install(arguments).map_err(|failure| Failure {
         details: format!("install failed: {}", failure.details),

@@ -15,8 +15,7 @@ use crate::http_options::http_options;
 /// settings and in `SSL_CERT_FILE`.
 ///
 /// # Errors
-/// If the running kernel's command line cannot be read, or names a client's
-/// certificate without its key, or the key without the certificate.
+/// If the running kernel's command line cannot be read.
 pub fn of_this_machine(cafile: Option<PathBuf>) -> Result<HttpOptions> {
     let settings = Settings::of_this_boot().map_err(|error| {
         let details = format!("cannot read /proc/cmdline: {error}");

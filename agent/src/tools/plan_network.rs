@@ -76,8 +76,9 @@ impl Arguments {
 /// the same plan.
 ///
 /// # Errors
-/// If a file or the running kernel's command line cannot be read. Without `--lenient`,
-/// also if a document cannot be used. With `--strict`, also on any warning.
+/// If a file or the running kernel's command line cannot be read, or a keyfile cannot be
+/// written. Without `--lenient`, also if a document cannot be used. With `--strict`, also
+/// on any warning.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut plan = plan(arguments)?;
     // Write the keyfiles before any VLAN gets the name of a NIC of this machine.
@@ -233,7 +234,8 @@ fn of_path(verb: &str, path: &Path, error: &io::Error) -> Failure {
 
 /// Name and hardware address of every NIC that has a hardware address. The names are
 /// those that the agent gives the NICs before it configures them (`landfall-agent
-/// inventory` shows them). A kernel name is in the list only if the NIC keeps it.
+/// inventory` shows them). If the directory is not called `sys`, the names are the
+/// kernel's.
 fn nics(sysfs: &Path) -> Vec<(String, Vec<MacAddr>)> {
     let machine = sysfs
         .ends_with("sys")

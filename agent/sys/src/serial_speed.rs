@@ -14,7 +14,7 @@ mod raw {
 }
 
 /// Sets the serial line to `speed` in bit/s with 8 data bits, no parity and 1 stop bit.
-/// Programs do not wait for a carrier on this line.
+/// Also sets CLOCAL, so that programs do not wait for a carrier on this line.
 ///
 /// # Errors
 /// If the file is no terminal.

@@ -21,9 +21,9 @@ use nix::sys::socket::{
 const MESSAGE_LIMIT: usize = 8192;
 /// `UEVENT_NUM_ENVP` in linux/include/linux/kobject.h.
 const PROPERTY_LIMIT: usize = 64;
-/// Space in bytes for events that arrive while the agent handles another one. A
-/// server with a thousand virtual functions sends about 10000 messages, and the
-/// kernel counts about 1 KiB for each. Only queued messages use memory.
+/// Space in bytes for events that arrive while the program handles another one. A server
+/// with a thousand virtual functions sends about 10000 messages, and the kernel counts
+/// about 1 KiB for each. Only queued messages use memory.
 const QUEUE_BYTES: usize = 16 << 20;
 const KERNEL_GROUP: u32 = 1;
 
@@ -36,8 +36,8 @@ pub struct UeventSocket(OwnedFd);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     Event(Uevent),
-    /// The queue has overflowed and events are lost, so the caller must scan /sys
-    /// again.
+    /// Events are lost, because the queue has overflowed or a message was too long. The
+    /// caller must scan /sys again.
     Lost,
     /// Nothing happened within the timeout.
     TimedOut,

@@ -19,8 +19,7 @@ use super::report::What;
 
 /// The time limit of one attempt.
 const LIMIT: Duration = Duration::from_secs(10);
-/// The maximum number of attempts for a report. The pauses between them take about four
-/// minutes in total.
+/// The maximum number of attempts for a report. In total, the pauses take at most 211 s.
 const ATTEMPTS: u32 = 12;
 /// The maximum number of attempts for a progress report, which is soon out of date.
 const ATTEMPTS_FOR_PROGRESS: u32 = 2;

@@ -64,8 +64,8 @@ impl Health {
         }
     }
 
-    /// Call this when every resource of the first list has had a run. At this time
-    /// every image that can be made is published.
+    /// Call this when every resource of the first list has had a run. Then every image is
+    /// published, except where the run failed or refused the image.
     pub(crate) fn ready(&self) {
         if !self.is_ready.swap(true, Ordering::Relaxed) {
             tracing::info!("ready: all images are published");

@@ -96,8 +96,7 @@ impl Images {
         self.store.remove(&store_name(key));
     }
 
-    /// Call this when the images of all resources that existed at the start are
-    /// published.
+    /// Call this when all resources that existed at the start have had a run.
     pub(crate) fn set_ready(&self) {
         self.store.set_ready(true);
     }

@@ -1,10 +1,12 @@
 //! Leader election by a Lease of coordination.k8s.io, as controller-runtime does it.
 //!
 //! This program trusts no clock of another machine: it treats a lease as expired if it
-//! has not seen the lease change for the lease's duration. Every write is a PUT with the
-//! version that was read, so only one of two candidates can succeed. A holder stops
-//! writing after `renew_deadline`, counted from the start of its last successful renewal:
-//! if the program is stopped for a minute, it does not write when it continues.
+//! has not seen the lease change for the lease's duration. Every change of the lease is a
+//! PUT with the version that was read, so only one of two candidates can succeed. If
+//! there is no lease, a POST creates it, which also succeeds for only one of them. A
+//! holder stops writing after `renew_deadline`, counted from the start of its last
+//! successful renewal: if the program is stopped for a minute, it does not write when it
+//! continues.
 
 use std::time::Duration;
 
@@ -202,7 +204,8 @@ impl Candidate {
         }
     }
 
-    /// Reads the lease and tries to take it. Returns whether this candidate holds it.
+    /// Reads the lease and tries to take or renew it. Returns whether this candidate
+    /// holds it.
     async fn attempt(&mut self) -> Result<bool, kube::Error> {
         let name = self.settings.name.clone();
         let parameters = PostParams::default();

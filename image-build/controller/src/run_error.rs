@@ -25,7 +25,7 @@ pub(crate) enum RunError {
 }
 
 impl RunError {
-    /// Whether the API server has not answered.
+    /// Whether the API server has not answered, or not in time.
     pub(crate) fn is_unreachable(&self) -> bool {
         match self {
             Self::Request { source, .. } => !matches!(**source, kube::Error::Api(_)),

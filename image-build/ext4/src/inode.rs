@@ -42,9 +42,9 @@ pub(crate) const MAP_LEN: usize = 60;
 pub(crate) mod flag {
     pub(crate) const INDEXED: u32 = 0x1000;
     pub(crate) const EXTENTS: u32 = 0x8_0000;
-    /// If a file has other flags than these, this crate does not change it: synchronous
-    /// updates of files and directories, no dump, no access time, indexed directory,
-    /// journalled data, top directory, extents.
+    /// The flags that an inode may have: synchronous updates of files and directories, no
+    /// dump, no access time, indexed directory, journalled data, top directory, extents.
+    /// This crate neither reads nor changes the content of an inode with another flag.
     pub(crate) const PLAIN: u32 =
         0x8 | 0x40 | 0x80 | INDEXED | 0x4000 | 0x1_0000 | 0x2_0000 | EXTENTS;
 }

@@ -16,7 +16,7 @@ const SECRET_NAME: &str = "preprovisioningNetworkDataName";
 
 /// The keys of `spec` that this module reads.
 const USED: &[&str] = &["bootMACAddress", SECRET_NAME, "rootDeviceHints"];
-/// The other known keys of `spec`, which this module ignores.
+/// The other known keys of `spec`. They have no effect on the host; some cause a warning.
 const READ_PAST: &[&str] = &[
     "architecture",
     "automatedCleaningMode",

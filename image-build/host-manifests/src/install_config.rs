@@ -14,7 +14,8 @@ const HOSTS: &str = "platform.baremetal.hosts";
 
 /// The keys of a host that this module reads.
 const USED: &[&str] = &["name", "bootMACAddress", "networkConfig", "rootDeviceHints"];
-/// The other known keys of a host, which this module ignores. `bmc` holds a password.
+/// The other known keys of a host. They have no effect on the host; some cause a warning.
+/// `bmc` holds a password.
 const READ_PAST: &[&str] = &[
     "annotations",
     "bmc",

@@ -70,8 +70,9 @@ impl BaseIso {
     /// Reads the description of the areas, and their present content.
     ///
     /// # Errors
-    /// If the image is no ISO of landfall-image, is cut off, or its parts contradict
-    /// each other.
+    /// If the image cannot be read, is no ISO of landfall-image or is cut off, if its
+    /// parts contradict each other, or if the area for arguments or for files has content
+    /// of another form, from another program.
     pub fn open(image: impl Read + Seek) -> Result<Self, BaseError> {
         Self::open_with(image, false)
     }
@@ -81,7 +82,7 @@ impl BaseIso {
     /// cannot be read, the result has the arguments that the ISO was built with.
     ///
     /// # Errors
-    /// As for [`BaseIso::open`].
+    /// As for [`BaseIso::open`], except that the areas may have any content.
     pub fn open_to_reset(image: impl Read + Seek) -> Result<Self, BaseError> {
         Self::open_with(image, true)
     }

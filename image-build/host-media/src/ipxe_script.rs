@@ -7,8 +7,8 @@ use crate::kernel_args::KernelArgs;
 /// Formats as the script.
 #[derive(Debug, Clone, Copy)]
 pub struct IpxeScript<'a> {
-    /// The start of every path. If it is empty, paths are relative to the place of the
-    /// script.
+    /// The start of the paths of kernel and ramdisks. If it is empty, iPXE resolves the
+    /// paths against the URL of the script.
     pub place: &'a str,
     pub kernel: &'a str,
     /// Name and path of each ramdisk, in the order in which the kernel unpacks them.

@@ -145,8 +145,8 @@ impl HostStore {
     /// continues to get it.
     ///
     /// # Errors
-    /// If the content does not fit into the areas of the base, or the name cannot be
-    /// in a URL. Then the store is unchanged.
+    /// If the content is not valid or does not fit into the areas of the base, or if the
+    /// name cannot be in a URL. Then the store is unchanged.
     pub fn put(&self, name: &str, version: HostVersion) -> Result<HostPaths, PutError> {
         let served = served(self.base(), name, version)?;
         let paths = HostPaths::new(name, &served);

@@ -23,7 +23,8 @@ pub(crate) struct ImageBody {
     pieces: VecDeque<Piece>,
     /// All bytes of the base file.
     base: Bytes,
-    /// Keeps the image for other readers while this one is under way.
+    /// Keeps the image in memory while this body is sent, so that other readers can share
+    /// it.
     _image: Option<Arc<HostImage>>,
     /// In bytes.
     left: u64,

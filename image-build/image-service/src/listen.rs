@@ -52,8 +52,8 @@ impl Listening {
         self.address
     }
 
-    /// Stops accepting connections, lets answers in progress finish, and ends the
-    /// listener.
+    /// Stops accepting connections, lets answers in progress finish for up to
+    /// [`Limits::last_answers`], and ends the listener.
     pub async fn stop(self) {
         self.stop.notify_one();
         let mut task = self.task;

@@ -1,5 +1,6 @@
-//! `/`: the page for browsers. It shows the same as `/status.json`, for up to 50 hosts at
-//! a time, without secrets: neither kernel arguments nor files of hosts are on it.
+//! `/`: the page for browsers. It shows the hosts with their images and networks and what
+//! clients have read, for up to 50 hosts at a time, without secrets: neither kernel
+//! arguments nor files of hosts are on it.
 
 mod host;
 mod query;

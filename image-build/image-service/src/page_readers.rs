@@ -78,7 +78,7 @@ impl Table {
             let (count, _) = sites.entry(site(connection.client)).or_insert((0, *number));
             *count += 1;
         }
-        // If two addresses have the same number of pages, the one with the older page.
+        // If two addresses have the same number of pages, take that with the older page.
         let greediest = sites
             .into_values()
             .max_by_key(|(count, oldest)| (*count, std::cmp::Reverse(*oldest)));

@@ -48,7 +48,7 @@ struct FileReads {
     is_rough: bool,
 }
 
-/// One line of `/status.json`.
+/// One element of `reads` in `/status.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ReadReport {
     pub(crate) host: String,

@@ -127,8 +127,8 @@ impl ServerTls {
     ///
     /// # Errors
     /// As for [`ServerTls::from_files`]. After an error the old certificate stays in
-    /// use, and the files are read again after their next change: until then one of the
-    /// files may be old, or half written.
+    /// use, and the files are read again after their next change. The cause may be that a
+    /// program has not written both files completely yet.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         let now = stamps(&self.0.certificate, &self.0.key);
         if *self.stamps() == now {

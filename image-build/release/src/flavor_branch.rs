@@ -40,7 +40,7 @@ impl fmt::Display for FlavorBranch {
 }
 
 impl FlavorBranch {
-    /// The name without its ending: `ipa-centos9-master`.
+    /// The common start of the file names: `ipa-centos9-master`.
     #[must_use]
     pub fn stem(&self) -> String {
         format!("ipa-{}", self.0)

@@ -58,7 +58,7 @@ pub(super) struct Ramdisk {
     files: [(PathBuf, String); 2],
     /// The size of both files together, in bytes.
     pub(super) size: u64,
-    /// The digest of both together.
+    /// The digest of both digests, in hexadecimal.
     sha256: String,
 }
 

@@ -1,4 +1,4 @@
-//! The web server of ironic-image, and a client.
+//! Apache, configured as the web server of ironic-image.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};

@@ -58,7 +58,8 @@ pub enum UnpackError {
     Newc(#[from] newc::NewcError),
 }
 
-/// Unpacks every archive of a ramdisk file, at most `limit` bytes in total.
+/// Unpacks every archive of a ramdisk file, and returns those that are not only padding.
+/// Fails if the archives unpack to more than `limit` bytes in total.
 pub fn unpack_segments(file: &[u8], limit: usize) -> Result<Vec<Segment>, UnpackError> {
     let mut segments = Vec::new();
     let mut left = limit;

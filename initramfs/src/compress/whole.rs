@@ -56,14 +56,15 @@ pub enum WholeError {
 /// the compression of each archive. The walk ends at an archive in bzip2, lzma or lzo,
 /// which is then the last element of the result.
 ///
-/// The walk cannot detect that a ramdisk was cut off between two archives, between two
-/// members of a cpio archive or between two blocks of lz4. It also accepts an lz4 archive
-/// whose end was overwritten with zeros: lz4 has no end mark, and the kernel treats zeros
-/// as the end.
+/// Unless the file ends before `place` does, the walk cannot detect that a ramdisk was
+/// cut off between two archives, between two members of a cpio archive or between two
+/// blocks of lz4. It also accepts an lz4 archive whose end was overwritten with zeros:
+/// lz4 has no end mark, and the kernel treats zeros as the end.
 ///
 /// # Errors
-/// If an archive is not complete, or if it is followed by data other than zeros or an
-/// archive.
+/// If the file cannot be read, or ends before `place` does. If an archive is damaged or
+/// not complete, has too many members (cpio), needs too much memory (xz), unpacks to more
+/// than 4 GiB (gzip, xz), or is followed by data other than zeros or an archive.
 pub fn check_whole(
     mut file: impl Read + Seek,
     place: Range<u64>,

@@ -5,7 +5,7 @@
 //! that drivers of wired network cards, disk controllers and accelerators may request. A
 //! line contains a path, its package in Debian 12 and its package in Debian 13. If both
 //! packages have the same name, the line contains the name once. `-` means that no
-//! package has the file.
+//! package of that Debian version has the file.
 
 use std::collections::BTreeSet;
 

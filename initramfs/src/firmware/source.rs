@@ -21,8 +21,8 @@ const SYSTEM: &str = "/lib/firmware";
 pub enum FirmwareSource {
     #[default]
     None,
-    /// The Debian packages that are installed on this machine. Files in /lib/firmware
-    /// that belong to no package are not used.
+    /// The firmware packages of Debian that are installed on this machine. Other files
+    /// in /lib/firmware are not used.
     Debian,
     /// A directory like /lib/firmware, or one with .deb files.
     Directory(PathBuf),
@@ -80,7 +80,8 @@ impl FirmwareSource {
     /// packages.
     ///
     /// # Errors
-    /// If the directory cannot be read, a .deb cannot be unpacked, or dpkg cannot be run.
+    /// If the directory cannot be read, a temporary directory cannot be made, a .deb
+    /// cannot be unpacked, or dpkg cannot be run.
     pub fn resolve(&self) -> Result<FirmwareFiles, FirmwareSourceError> {
         match self {
             Self::None => Ok(FirmwareFiles::default()),

@@ -176,7 +176,7 @@ impl SeveralNames {
 
 /// The path of a file of the package in the unpacked tree, if the builder needs the file:
 /// `lib/modules/...` or `boot/...`. Links are not needed, because `build` and `source`
-/// lead to other packages. Names with `..` or control characters are rejected; no kernel
+/// lead to other packages. Names with `..` or control characters are skipped; no kernel
 /// package contains such names.
 fn place(member: &Member) -> Option<String> {
     if !member.is_file() {
@@ -184,7 +184,7 @@ fn place(member: &Member) -> Option<String> {
     }
     let name = member.name.strip_prefix('.').unwrap_or(&member.name);
     let name = name.strip_prefix('/').unwrap_or(name);
-    // Packages of one kernel may use either name of the directory.
+    // Packages of one kernel may use `/lib/modules` or `/usr/lib/modules`.
     let name = name.strip_prefix("usr/").unwrap_or(name);
     let is_plain =
         |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);

@@ -70,7 +70,7 @@ impl<R: Read> StreamReader<R> {
     }
 
     /// Skips the rest of the previous member and returns the next one; `None` after the
-    /// trailer.
+    /// trailer, and after an error.
     pub fn next_member(&mut self) -> Result<Option<Member>, StreamError> {
         if self.ended {
             return Ok(None);

@@ -155,8 +155,9 @@ impl Headers {
         ends.max().unwrap_or_default()
     }
 
-    /// The number of free entries in the section table: the padding between the table and
-    /// the end of the headers or the first content.
+    /// The number of section entries that fit into the padding after the section table,
+    /// up to the end of the headers or the first content, and at most [`MAX_SECTIONS`]
+    /// with the present ones.
     pub(super) fn free_entries(&self, image: &[u8]) -> usize {
         let first = self.table + self.sections.len() * SECTION_BYTES;
         let contents = self
@@ -174,7 +175,8 @@ impl Headers {
         (free / SECTION_BYTES).min(MAX_SECTIONS - self.sections.len())
     }
 
-    /// Updates the headers for `added` more sections, up to `image_bytes` in memory.
+    /// Updates the headers for `added` more sections, which end at `image_bytes` in
+    /// memory.
     pub(super) fn write(&self, image: &mut [u8], added: usize, image_bytes: u32) {
         // Lossless: at most MAX_SECTIONS.
         let count = (self.sections.len() + added) as u16;

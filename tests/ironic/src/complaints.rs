@@ -54,7 +54,7 @@ const POWERED_OFF: &str = "power state to power off";
 const TOKEN_FORGOTTEN: &str = "Invalid or missing agent_token received";
 
 /// sushy-tools asks libvirt twice about a host. If the host is switched off in between,
-/// it answers 500, and sushy asks again.
+/// sushy-tools answers 500, and sushy asks again.
 const SWITCHED_OFF: (&str, &str) = (
     "WARNING sushy.connector",
     "Requested operation is not valid: domain is not running",

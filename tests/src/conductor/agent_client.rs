@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 /// The default of Ironic's `[agent]command_timeout`.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 
-/// The default of Ironic's `[agent]max_command_attempts`. The conductor retries only
-/// after connection errors.
+/// The default of Ironic's `[agent]max_command_attempts`. The conductor retries if it
+/// gets no answer, not after an answer with an error.
 const ATTEMPTS: usize = 3;
 
 const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);

@@ -262,8 +262,7 @@ async fn install_bootloader(shared: &Shared, agent: &AgentClient, uuids: &Value)
 }
 
 /// Collects the agent's logs after a failure, as with Ironic's default for
-/// `[agent]deploy_logs_collect`. If the agent does not have this command, the
-/// deployment goes on without logs.
+/// `[agent]deploy_logs_collect`. If the command fails, there are no logs.
 async fn collect_logs(shared: &Shared) {
     let Ok(agent) = client(shared) else { return };
     shared.note("command log.collect_system_logs");

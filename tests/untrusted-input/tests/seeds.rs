@@ -75,7 +75,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
 ];
 
 /// The maximum number of places at which a seed is damaged. The limit is needed because
-/// seeds of disks have megabytes.
+/// some seeds have 128 KiB.
 const PLACES: usize = 64;
 
 fn fuzz() -> PathBuf {

@@ -63,8 +63,8 @@ pub(super) fn assign<T: ArgumentValue>(
     }
 }
 
-/// The value as warnings and listings show it: on one line, at most [`SHOWN`] characters
-/// long, and with secrets masked.
+/// The value as warnings and listings show it: on one line, cut after [`SHOWN`]
+/// characters, and with secrets masked.
 pub(super) fn shown<T: ArgumentValue>(text: &str) -> String {
     if T::SECRET {
         return "***".to_owned();

@@ -33,7 +33,8 @@ pub(super) const fn both(argument: &'static str, option: &'static str) -> Names 
     }
 }
 
-/// The names of a setting that only the kernel command line can give: a fact about this boot.
+/// The names of a setting that only the kernel command line and `parameters.txt` can
+/// give: a fact about this boot.
 pub(super) const fn argument(argument: &'static str) -> Names {
     Names {
         argument: Some(argument),

@@ -1,4 +1,5 @@
-//! Settings that the agent receives while it runs. They override all other sources.
+//! Settings that the agent receives while it runs. They override all sources that were
+//! read before.
 
 use super::all_names;
 use super::assign::GivenText;
@@ -7,9 +8,10 @@ use crate::nearest_name::nearest;
 use crate::setting::Origin;
 
 impl BootParams {
-    /// Sets one option from a lookup or mDNS answer. `option` is its name in oslo.config:
-    /// `tls_min_version`, or `mdns.interfaces` with a group. An empty value removes the
-    /// value of another source. Returns the warnings about what was ignored, and leaves
+    /// Sets one option, for example from a lookup answer or from config.ign. `option` is
+    /// its name in oslo.config: `tls_min_version`, or `mdns.interfaces` with a group. An
+    /// empty value removes the value of another source, and is invalid if the type has no
+    /// empty value. Returns the warnings about what was ignored, and leaves
     /// [`warnings`](Self::warnings) unchanged.
     pub fn apply_override(&mut self, option: &str, value: &str, origin: Origin) -> Vec<String> {
         let option = option.replace('-', "_");

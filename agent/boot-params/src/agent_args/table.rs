@@ -66,7 +66,7 @@ macro_rules! boot_params {
 
         impl BootParams {
             /// Assigns to every setting the text that `text_for` returns for its names.
-            /// Where it returns `None`, the setting stays unchanged.
+            /// If it returns `None`, the setting stays unchanged.
             pub(super) fn assign_each<'a>(&mut self, text_for: impl Fn(&'static Names) -> Option<GivenText<'a>>) {
                 $({
                     const NAMES: &Names = &$names;

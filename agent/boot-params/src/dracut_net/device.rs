@@ -43,8 +43,8 @@ impl DeviceSpec {
         (!device.cannot_exist()).then_some(device)
     }
 
-    /// The warning about a text that is neither a name nor an address; `None` if it is
-    /// one.
+    /// The warning about a text that is neither a name nor an address; `None` for a name
+    /// and for an address.
     pub(super) fn warning(&self, token: &Token) -> Option<String> {
         let DeviceSpec::Invalid(found) = self else {
             return None;
@@ -61,9 +61,9 @@ impl DeviceSpec {
     }
 
     /// True if NetworkManager accepts the text as a name or an address, but no device can
-    /// have it: a reserved name, a name with `%`, or an address that has neither the
-    /// length of an Ethernet address nor that of an InfiniBand address. NetworkManager
-    /// drops the profile of such a device.
+    /// have it: `all`, `default`, `bonding_masters`, a name with `%`, or an address that
+    /// has neither the length of an Ethernet address nor that of an InfiniBand address.
+    /// NetworkManager drops the profile of such a device.
     pub fn cannot_exist(&self) -> bool {
         let DeviceSpec::Invalid(text) = self else {
             return false;
@@ -76,8 +76,8 @@ impl DeviceSpec {
     }
 }
 
-/// Names that no interface can have: they are directories of
-/// `/proc/sys/net/ipv4/conf` or a file in `/sys/class/net`.
+/// Names that no interface can have: each is a directory of `/proc/sys/net/ipv4/conf` or
+/// a file in `/sys/class/net`.
 const RESERVED: [&str; 5] = [".", "..", "all", "default", "bonding_masters"];
 
 /// True for names that the kernel's `dev_valid_name()` accepts, except reserved names,

@@ -12,7 +12,8 @@ pub struct EthtoolArgument {
     /// The argument as written on the command line.
     pub text: String,
     pub device: DeviceSpec,
-    /// Whether the two ends of the link negotiate their speed, if given.
+    /// Whether the two ends of the link negotiate their speed, if given. Never false
+    /// without a speed.
     pub autoneg: Option<bool>,
     /// Mbit/s, full duplex; never zero.
     pub speed: Option<u32>,

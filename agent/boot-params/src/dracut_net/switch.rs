@@ -1,4 +1,5 @@
-//! The spellings of yes and no that NetworkManager accepts: fewer than oslo.config.
+//! The spellings of yes and no that NetworkManager accepts: fewer than the agent's own
+//! settings accept.
 
 use crate::cmdline::Token;
 

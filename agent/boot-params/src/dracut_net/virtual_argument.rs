@@ -6,7 +6,8 @@ use crate::cmdline::Token;
 
 /// The highest VLAN id: IEEE 802.1Q reserves 4095.
 const LAST_VLAN: u16 = 4094;
-/// More ports than any switch accepts in one group.
+/// The maximum number of ports; the rest is ignored. No switch accepts as many in one
+/// group.
 const MOST_PORTS: usize = 64;
 const MOST_OPTIONS: usize = 64;
 

@@ -39,7 +39,7 @@ fn reads_a_record() {
     );
     let by_dhcp = record("origin=3 ip-addr= prefix-len=").parse().unwrap();
     assert_eq!(by_dhcp.origin, AddressOrigin::Dhcp);
-    // The gateway sets the family, but without an address it is dropped.
+    // The gateway sets the family, but is dropped without an address.
     assert_eq!((by_dhcp.address, by_dhcp.gateway), (None, None));
     let zero = record("gateway=0.0.0.0 secondary-dns=0.0.0.0")
         .parse()

@@ -4,11 +4,11 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-/// The name, the magic bytes, and the possible distances of the magic bytes from the
-/// end of the disk in bytes, for sectors of 512 and of 4096 bytes. libblkid looks in
-/// the same places. Intel's metadata is `struct imsm_super` of mdadm, in the second to
-/// last sector. The anchor header of DDF is in the last sector, or before data that
-/// some controllers keep there.
+/// The name, the magic bytes, and the possible distances of the magic bytes from the end
+/// of the disk in bytes, for sectors of 512 and of 4096 bytes. libblkid looks in the same
+/// places, but for DDF only with sectors of 512 bytes. Intel's metadata is mdadm's
+/// `struct imsm_super`, in the second to last sector. The anchor header of DDF is in the
+/// last sector, or before data that some controllers keep there.
 const SIGNATURES: [(&str, &[u8], [u64; 3]); 2] = [
     (
         "Intel, IMSM",

@@ -21,7 +21,7 @@ const AREAS_LIMIT: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeGroup {
-    /// `None` if only other devices hold the metadata.
+    /// `None` if only other devices hold the metadata, or if the metadata are damaged.
     pub name: Option<String>,
     /// The number of physical volumes, if known.
     pub devices: Option<usize>,

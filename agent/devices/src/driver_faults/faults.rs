@@ -146,9 +146,9 @@ impl DriverFault {
         }
     }
 
-    /// Whether an operator should look at the fault. A missing driver may be harmless: a
-    /// virtual machine may have a second, unused controller, and cloud kernels lack the
-    /// drivers of some controllers.
+    /// Whether an operator should look at the fault. A disk controller without a known
+    /// module may be harmless: a virtual machine may have a second, unused controller,
+    /// and cloud kernels lack the drivers of some controllers.
     pub fn is_serious(&self) -> bool {
         match &self.lack {
             Lack::Firmware { effect, .. } => *effect != Effect::Works,

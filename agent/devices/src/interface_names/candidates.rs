@@ -200,8 +200,9 @@ impl Place {
         }
     }
 
-    /// The PCI device that is the interface's parent. Skips virtio devices between the
-    /// interface and the PCI device.
+    /// The PCI device that is the interface's parent; for a virtual function, depending
+    /// on the scheme, its physical function. Skips virtio devices between the interface
+    /// and the PCI device.
     fn behind_virtio(device: &SystemPath, scheme: &Scheme) -> Option<Self> {
         let directory = device.ancestors().find(|directory| {
             sysfs::link_name(&directory.join("subsystem")).as_deref() != Some("virtio")

@@ -163,7 +163,7 @@ impl Facts {
     }
 
     /// Checks for `--privileged`: the process has all capabilities of the host's PID 1,
-    /// no filter of system calls, and not `no_new_privs`.
+    /// no filter of system calls, and `no_new_privs` is not set.
     fn check_privileges(&self) -> Result<(), String> {
         let (own, hosts) = (
             field(&self.status, "CapEff"),

@@ -96,8 +96,8 @@ pub(super) fn is_coreos(root: &Path) -> bool {
     root.join(COREOS_MARKER).exists()
 }
 
-/// Returns the name of the block device with a number such as `8:1`, or `None` if the
-/// kernel does not have it.
+/// Returns a function that gives the name of the block device with a number such as
+/// `8:1`, or `None` if the kernel has no such device.
 pub(super) fn block_device_names(root: &Path) -> impl Fn(&str) -> Option<String> {
     let links = root.join("sys/dev/block");
     move |number| {

@@ -51,7 +51,8 @@ pub(super) enum Fault {
 /// a port. Takes at most half a minute.
 ///
 /// # Errors
-/// If no address has answered. The error contains the reason of the last failure.
+/// If the name does not resolve, or if no address has given a possible time. The error
+/// contains the reason of the last failure.
 pub(super) async fn time_of(server: &str) -> Result<SystemTime, NtpError> {
     let addresses = tokio::time::timeout(ANSWER_LIMIT, addresses_of(server))
         .await
@@ -68,8 +69,8 @@ pub(super) async fn time_of(server: &str) -> Result<SystemTime, NtpError> {
 }
 
 async fn addresses_of(server: &str) -> Result<Vec<SocketAddr>, NtpError> {
-    // An IPv6 address contains colons. So a text that is not an address with a port
-    // is treated as a host.
+    // A text that is not an address with a port is split into host and port only if it
+    // has a single colon, because an IPv6 address has several.
     if let Ok(address) = server.parse() {
         return Ok(vec![address]);
     }

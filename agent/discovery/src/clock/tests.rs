@@ -100,8 +100,8 @@ fn the_clock_of_another_system_is_not_changed() {
     assert!(passed < Duration::from_secs(60));
 }
 
-/// This clock only logs each change that it does not make. Any other clock would change
-/// the time of the machine that the test runs on.
+/// This clock logs each change and does not make it. Any other clock would change the
+/// time of the machine that the test runs on.
 #[test]
 fn no_date_changes_the_clock_after_ntp_has_set_it() {
     let changes = |with_ntp: bool| {

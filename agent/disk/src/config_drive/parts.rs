@@ -41,7 +41,7 @@ impl Parts {
     }
 
     /// Adds an entry to the metadata unless the entry already exists. The agent uses
-    /// this for the node's name and host name.
+    /// this for the node's UUID and name.
     pub fn default_meta_data(&mut self, name: &str, value: &str) {
         let meta_data = self.0.entry("meta_data").or_insert_with(|| json!({}));
         if meta_data.is_null() {

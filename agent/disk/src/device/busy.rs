@@ -311,7 +311,7 @@ mod tests {
         let others = view.other_paths(sda).unwrap();
         assert_eq!(others.iter().map(|d| &*d.name).collect::<Vec<_>>(), ["sdb"]);
         assert_eq!(list(&view.uses(sda).unwrap()), "sdb1 is held by dm-0");
-        // An array on one path must keep the partition from being written on the other.
+        // An array on one path must prevent writes to the partition on the other path.
         let sda1 = view.partitions(sda).unwrap().remove(0);
         let others = view.other_paths(&sda1).unwrap();
         assert_eq!(

@@ -2,8 +2,9 @@
 //! Access").
 //!
 //! When a program closes a disk that it had open for writing, udev makes the kernel
-//! read the partition table again. The kernel then forgets partitions that are not yet
-//! in the table. The ramdisk has no udev, but a live system has.
+//! read the partition table again. The kernel then forgets the partitions that the agent
+//! has added to the kernel, but not yet to the table. The ramdisk has no udev, but a live
+//! system has.
 
 use std::fs::{File, TryLockError};
 use std::io;

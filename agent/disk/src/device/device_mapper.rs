@@ -21,8 +21,9 @@ const CONTROL: &str = "/dev/mapper/control";
 /// agent can open the disk exclusively. The content of the disk does not change.
 ///
 /// # Errors
-/// If one of these devices is in use or is not a device-mapper device; the message names
-/// it. Also if sysfs or the device-mapper control device reports an error.
+/// If one of these devices is in use, or if a device of another kind (an array) is built
+/// on the disk; the message names it. Also if sysfs or the device-mapper control device
+/// reports an error.
 pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
     let kernel = KernelView::default();
     let stack = { kernel.device_at(disk) }

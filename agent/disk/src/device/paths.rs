@@ -8,11 +8,12 @@
 //! 5.28).
 //!
 //! Before the agent uses another path, the path must prove that it leads to the same
-//! disk: it must show a mark of random bytes. The agent writes the mark to the place of
-//! the first write, and the first write then replaces the mark. If the agent could not
-//! read a path at that time, the path must show the agent's writes instead, see
-//! `paths/content.rs`. A path on standby must become readable first, see
-//! `paths/next.rs`.
+//! disk. Until the first write, equal content is enough, except in steps that erase
+//! disks. Just before the first write, the agent writes a mark of random bytes to its
+//! place and looks for the mark on the other paths. From then on a path must show the
+//! agent's writes (`paths/content.rs`). If the agent looked for the mark on a path and
+//! did not find it, it never uses this path. A path on standby must become readable first
+//! (`paths/next.rs`).
 
 mod content;
 mod next;
@@ -47,7 +48,7 @@ pub(crate) struct OpenPath {
     /// it.
     is_compared: bool,
     /// Whether this path showed the mark that the agent wrote on the path in use. Not
-    /// set if the agent did not read this path at that time.
+    /// set if the agent did not or could not read this path at that time.
     shows_mark: OnceLock<bool>,
 }
 
@@ -103,7 +104,7 @@ pub(crate) struct OpenPaths {
     /// How long the agent waits for a path that cannot be read.
     wait_limit: Duration,
     /// Whether the agent has already waited for the whole `wait_limit` once. It does not
-    /// wait again, because a failed step makes further requests.
+    /// wait again, because a failed step makes further requests, which would all wait.
     has_waited: AtomicBool,
     /// Other disks that have the same world-wide name as this disk.
     namesakes: Vec<PathBuf>,
@@ -189,18 +190,16 @@ impl OpenPaths {
     }
 
     /// Writes the mark at the start of a range of `len` bytes that is about to be
-    /// overwritten, and searches for the mark on the other paths. Skips paths that could
-    /// not be read when they were opened, because such a read may take until the kernel
-    /// gives up the path.
+    /// overwritten, and searches for the mark on the other paths. Skips paths that were
+    /// not compared when they were opened, because reading such a path may take until
+    /// the kernel gives it up.
     ///
-    /// If every path fails right after this, the mark stays on the disk. That is
-    /// harmless, because the mark only replaces bytes that the caller was about to
-    /// replace. The disk is then in the same state as after a power cut in the middle
-    /// of the first write: the old content is lost, and the step fails and must be
-    /// repeated. The first write of an image or of an erasure goes to the start of the
-    /// disk. Without its old start the disk cannot boot: the mark is neither a boot
-    /// sector nor a partition table. If the write goes to a partition (a RAID
-    /// superblock, a config drive), the mark does no more harm than half of that write.
+    /// If every path fails right after this, the mark stays on the disk. It does no more
+    /// harm than a power cut in the middle of the first write, because it only replaces
+    /// bytes that the caller was about to replace. The step fails and must be repeated.
+    /// The mark is neither a boot sector nor a partition table, so a disk that has the
+    /// mark at its start does not boot. If partitions are kept, the first write goes to
+    /// one copy of their table, while the other copy is still good.
     fn mark(&self, len: usize, offset: u64) -> io::Result<()> {
         let mark = content::mark(len);
         self.begins_change(&(offset..offset.saturating_add(mark.len() as u64)));
@@ -461,7 +460,8 @@ mod tests {
         }
     }
 
-    /// On a true path the mark is enough, even if nothing but zeros follows.
+    /// For a path to the same disk the mark is enough, even if the agent then writes only
+    /// zeros.
     #[test]
     fn a_path_that_showed_the_mark_is_the_same_disk() {
         let disk = empty_file(SIZE);
@@ -511,7 +511,7 @@ mod tests {
         assert!(std::fs::read(other.path()).unwrap() == vec![0; SIZE as usize]);
     }
 
-    /// An array needs a while to make the paths of its second controller active.
+    /// A storage array needs a while to make the paths of its second controller active.
     #[test]
     fn a_path_on_standby_is_awaited() {
         let mut reads = 0;

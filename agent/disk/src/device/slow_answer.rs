@@ -36,7 +36,8 @@ struct Pending {
 
 type Shared = Mutex<Option<Pending>>;
 
-/// Watches the requests to one disk until it is dropped. One request at a time.
+/// Watches the requests to one disk until it is dropped. Watches only one request at a
+/// time.
 #[derive(Debug)]
 pub struct SlowAnswer {
     pending: Arc<Shared>,

@@ -279,8 +279,8 @@ impl Target {
         Ok(buffer)
     }
 
-    /// Writes whole sectors, flushes them, and reads them back. This is for the few
-    /// writes that decide whether a system boots.
+    /// Writes whole sectors, flushes them, and reads them back. This is for small data
+    /// that must be correct: partition tables, RAID superblocks, config drives.
     ///
     /// # Errors
     /// If the kernel reports an error, or other bytes come back.
@@ -335,7 +335,8 @@ impl Target {
     }
 
     /// Makes the kernel read the partition table again. Does nothing for a file, and only
-    /// logs a warning for a loop device without partition scanning.
+    /// logs a warning for a device on which the kernel creates no partitions
+    /// (device-mapper, a loop device without partition scanning).
     ///
     /// # Errors
     /// If the kernel reports busy for 10 s, or any other error.
@@ -355,8 +356,8 @@ impl Target {
         });
         match reread {
             Ok(()) => Ok(()),
-            // The device is a loop device without partition scanning. That is no error
-            // here: a caller that needs the node of a partition reports the missing node.
+            // The kernel creates no partitions on this device. That is no error here: a
+            // caller that needs the node of a partition reports the missing node.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
                 tracing::warn!("{} has no partition scanning", self.path().display());
                 Ok(())

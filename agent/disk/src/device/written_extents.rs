@@ -50,8 +50,8 @@ impl WrittenExtents {
 
     /// Records that a range was zeroed, and forgets the earlier writes that overlap the
     /// range. A write that overlaps it only in part is forgotten as a whole, because a
-    /// checksum cannot be split. The agent then no longer compares the rest of that
-    /// write.
+    /// checksum cannot be split. The rest of that write then counts as a hole, which must
+    /// read back as zeros.
     pub fn record_zeros(&mut self, range: Range<u64>) {
         let overlapping: Vec<u64> = self
             .by_offset

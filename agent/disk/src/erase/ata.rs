@@ -40,8 +40,8 @@ pub struct Security {
     pub frozen: bool,
     /// The disk supports the enhanced erase, which includes reallocated sectors.
     pub enhanced: bool,
-    /// Duration of a plain and of an enhanced erase. `None` if the disk does not
-    /// report it.
+    /// Duration of a plain and of an enhanced erase. `None` if the disk does not report
+    /// it, or if it is too long for the field.
     pub durations: [Option<Duration>; 2],
 }
 
@@ -126,7 +126,7 @@ impl AtaCommands for File {
 /// Makes the disk erase itself. Returns `false` if it cannot.
 ///
 /// # Errors
-/// If the disk is frozen, is locked with another password, or fails.
+/// If the disk is frozen, has another password, or fails.
 pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
     let mut security = identify(disk)?;
     if security.plan() == Plan::Unlock {

@@ -16,8 +16,8 @@ pub use packing::Packing;
 use lz4::Lz4Reader;
 use xz::{Limits, XzReader};
 
-/// The largest accepted zstd window is 2^27 bytes (128 MiB), the default limit of the
-/// format. `zstd --ultra -22` uses it. `zstd --long=31` needs 2 GiB and is rejected.
+/// The largest accepted zstd window is 2^27 bytes (128 MiB), the default limit of
+/// libzstd. `zstd --ultra -22` uses it. `zstd --long=31` needs 2 GiB and is rejected.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 type Input<R> = Chain<Cursor<Vec<u8>>, R>;
@@ -41,8 +41,8 @@ enum Unpack<R: BufRead> {
 
 impl<R: BufRead> Decoder<R> {
     /// Detects the packing from the first bytes of the stream and creates the decoder
-    /// for it. Also returns the unpacked size if the stream's first header states it.
-    /// This is a lower bound, because more frames may follow.
+    /// for it. Also returns the unpacked size if the first header of a zstd stream states
+    /// it. This is a lower bound, because more frames may follow.
     ///
     /// # Errors
     /// If the stream cannot be read, or the header is malformed.

@@ -90,8 +90,8 @@ const ISO: &str = "an ISO boots from a CD or a stick; give the disk image (metal
 /// Checks the image by its first MiB, or by all of it if it is shorter.
 ///
 /// # Errors
-/// If this is not a disk image, or if the image has no partitions, is made for another
-/// sector size, or is larger than the disk.
+/// If this is not a disk image, or if the image has an invalid GPT or no partitions, is
+/// made for another sector size, or is larger than the disk.
 pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
     refuse_foreign(head)?;
     let gpt = find_gpt(head, disk.sector)?;

@@ -66,7 +66,8 @@ pub struct Stream {
     /// The number of bytes to download, if the server stated it.
     pub total: Option<u64>,
     pub packing: Packing,
-    /// A lower bound of the unpacked size in bytes, if the stream's header states one.
+    /// A lower bound of the unpacked size in bytes, if the header of a zstd stream states
+    /// one.
     pub promised: Option<u64>,
 }
 

@@ -122,7 +122,8 @@ impl ProvenImage {
     ///
     /// # Errors
     /// If the table is invalid or has no free entry, if there is no room for the drive,
-    /// or if a write fails. The disk does not boot then.
+    /// if several partitions are config drives, if the config drive begins in the first
+    /// MiB, or if the disk reports an error. The disk does not boot then.
     pub fn write_config_drive(&mut self, drive: &Content) -> Result<()> {
         if let Some(table) = &mut self.table {
             return write_config_drive(&self.target, table, drive).map(drop);
@@ -137,7 +138,7 @@ impl ProvenImage {
         Ok(())
     }
 
-    /// Whether the image's GPT has a partition of this name.
+    /// Whether the image's GPT, with the kept partitions, has a partition of this name.
     pub fn has_partition(&self, name: &str) -> bool {
         let tables = self.table.iter();
         tables
@@ -152,13 +153,15 @@ impl ProvenImage {
         })
     }
 
-    /// Calls `work` while the image's partitions have device nodes. The agent adds
-    /// them to the kernel directly, because the disk has no table yet.
+    /// Calls `work` while the image's partitions have device nodes. The agent adds these
+    /// partitions to the kernel directly, because the image's table is not on the disk
+    /// yet.
     ///
     /// # Errors
     /// If the image has no GPT or has a partition in its first MiB that is not a BIOS
-    /// boot partition, if the kernel rejects a partition, if the disk cannot be locked or
-    /// opened again, if another disk has taken its place, or if `work` fails.
+    /// boot partition, if the kernel does not forget the former partitions or rejects a
+    /// partition, if the disk cannot be locked or opened again, if another disk has taken
+    /// its place, or if `work` fails.
     pub fn with_partitions(
         mut self,
         permission: &WritePermission,
@@ -275,9 +278,9 @@ impl ProvenImage {
         self.target.write_and_compare(0, first)
     }
 
-    /// Firmware cannot read software RAID, so the EFI system partition is copied to the
-    /// disks of the array. The array is complete before the copy, so a loader in a copy
-    /// finds its system.
+    /// If the disk is an array with partitions for copies, copies the EFI system
+    /// partition to these partitions. The array is complete before the copy, so a loader
+    /// in a copy finds its system.
     fn copy_system_partition(&self) -> Result<()> {
         let copies = self.target.loaders();
         if copies.is_empty() {

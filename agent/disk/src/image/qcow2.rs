@@ -6,8 +6,8 @@
 //! qemu-img writes each table before its data, or at most one cluster after the start
 //! of its data, so one pass is enough for files of qemu-img. If a table refers to bytes
 //! that are no longer in memory, the agent notes their place and fetches them again: by
-//! Range requests, or by reading the file once more from its start if the server does
-//! not support Range.
+//! Range requests, or by reading the file once more from its start if the file is packed
+//! or the server does not support Range.
 //!
 //! * Data that is fetched a second time cannot differ unnoticed: the agent keeps a
 //!   fingerprint of each piece that it did not use completely. If it needs a piece

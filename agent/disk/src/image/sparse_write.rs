@@ -30,7 +30,7 @@ const GRANULE: usize = 64 << 10;
 pub struct Written {
     /// Bytes sent to the disk.
     pub data: u64,
-    /// Zeros that were not sent.
+    /// Bytes of zeros that the writer was given and did not send.
     pub zeros: u64,
 }
 

@@ -428,9 +428,9 @@ impl Work<'_> {
         })
     }
 
-    /// The range of bytes in `piece` that holds an old backup GPT header, if there is
-    /// one. Logs a warning in this case, because the header must not get onto the disk.
-    /// `offset` is the place of the piece in the image, in bytes.
+    /// The range of bytes in `piece` that holds an old backup GPT header. If there is
+    /// one, logs a warning; the caller then writes zeros in place of the header. `offset`
+    /// is the place of the piece in the image, in bytes.
     fn stale_backup(&self, piece: &[u8], offset: u64) -> Option<Range<usize>> {
         let header = image_head::stale_backup(piece, offset, self.disk)?;
         tracing::warn!(

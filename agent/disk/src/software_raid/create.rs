@@ -135,9 +135,9 @@ fn not_empty(disk: &Path, found: &str) -> Failure {
     )
 }
 
-/// Fails if the disk has other content. A disk without partitions may have a file system,
-/// or be a member of a volume group, of a firmware RAID or of another set of disks, with
-/// data that another disk or machine needs.
+/// Fails if the disk has content that [`refuse_used`] does not look for. A disk without
+/// partitions may have a file system, or be a member of a volume group, of a firmware
+/// RAID or of another set of disks, with data that another disk or machine needs.
 fn refuse_content(target: &Target) -> Result<()> {
     let mut kinds = metadata::kinds(target)?;
     // The signature of a partition table without partitions is no content.

@@ -80,15 +80,16 @@ impl Member {
 /// superblocks, and removes the partition tables of the members' disks. Also removes a
 /// partition table that a failed creation has left without arrays.
 ///
-/// Keeps these arrays: those in `keep`, those below a device in `keep`, assembled
-/// arrays that also have a member outside of `disks`, and every array that shares a
-/// disk with a kept array.
+/// Keeps these arrays: those in `keep`, those that are below a device in `keep` or have a
+/// member on it, assembled arrays that also have a member outside of `disks`, and every
+/// array that shares a disk with a kept array, is built on it or is below it.
 ///
 /// # Errors
-/// `SoftwareRAIDError` if an array or a table that should have been deleted remains, or
+/// `SoftwareRAIDError` if an array or the partition table of one of its disks remains, or
 /// if a disk cannot be searched for superblocks. The same error, before anything is
-/// deleted, if a device to keep cannot be read. Another error if the path of a disk now
-/// leads to another disk; this function leaves that disk unchanged.
+/// deleted, if a device to keep cannot be read. Another error if the table of a failed
+/// creation cannot be removed, or if the path of a disk now leads to another disk; this
+/// function leaves that disk unchanged.
 pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
     let keep = Kept::find(disks, keep)?;
     let mut tables = BTreeMap::new();
@@ -164,7 +165,7 @@ fn left_tables<'a>(
         if members.iter().any(|member| member.disk == candidate.disk) {
             continue;
         }
-        // A disk that cannot be read here, or that is too small, has no table made by
+        // Skips a disk that cannot be read, or that is too small for a table made by
         // `create`.
         let Ok((Some(table), _)) = system_partitions::table(&candidate.disk) else {
             continue;

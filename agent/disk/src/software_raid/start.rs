@@ -79,8 +79,9 @@ pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
         return Err(failure);
     }
     drop(array);
-    // The first open changes the array's disk sequence, see devices/identity.rs. The
-    // first open must happen here, before the agent chooses the array as a disk.
+    // The first open after the start changes the array's disk sequence, see
+    // devices/identity.rs. It must happen here, before the agent chooses the array as a
+    // disk.
     File::open(&path).map_err(|e| raid_error(&path, "cannot open the array", &e))?;
     let members: Vec<String> = { members.iter() }
         .map(|member| member.display().to_string())

@@ -38,7 +38,7 @@ pub const NAME: &str = "esp";
 /// The copy proceeds in pieces of this many bytes.
 const PIECE: u64 = 1 << 20;
 
-/// A copy of the image's EFI system partition.
+/// A partition for a copy of the image's EFI system partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemPartition {
     pub disk: PathBuf,
@@ -54,7 +54,7 @@ fn array_directory(disk: &Path) -> Option<SystemPath> {
 }
 
 /// The UUID of the array, from the superblocks of its members. `None` if this is no
-/// software RAID with superblocks.
+/// software RAID with superblocks, or if none of them can be read.
 pub fn array_uuid(disk: &Path) -> Option<Uuid> {
     let directory = array_directory(disk)?;
     let version = running_version(&directory)?;
@@ -143,8 +143,8 @@ fn head(disk: &Path) -> io::Result<(Vec<u8>, u32)> {
 
 /// Prepares a target for an image if the target is a software RAID array: wiping the ends
 /// of the array then also wipes the copies on its disks, and the commit makes them again.
-/// Otherwise the loader of an earlier installation could start while the new image is
-/// incomplete. Does nothing if the target is no array.
+/// If the copies stayed, the loader of an earlier installation could start while the new
+/// image is incomplete. Does nothing if the target is no array.
 ///
 /// # Errors
 /// The same errors as for [`refuse_unbootable`], and an error if a copy is in use. In
@@ -163,12 +163,13 @@ pub fn copy_with(
     Ok(())
 }
 
-/// The partitions for the copies of the EFI system partition. Empty if the disk is no array.
+/// The partitions for the copies of the EFI system partition. Empty if the disk is no
+/// array, or if firmware reads the array and its disks have no partition for a copy.
 ///
 /// # Errors
-/// If firmware could not start an image from this array: the machine was not booted by
-/// UEFI, or firmware cannot read the array and none of its disks has a partition for a
-/// copy. Also if a disk cannot be read.
+/// If firmware could not start an image from this array: the machine was booted by BIOS
+/// and the array is no firmware RAID, or firmware cannot read the array and none of its
+/// disks has a partition for a copy. Also if a disk cannot be read.
 pub fn refuse_unbootable(disk: &Path, booted_by_uefi: bool) -> Result<Vec<SystemPartition>> {
     match array_directory(disk) {
         Some(directory) => of_bootable(disk, &directory, booted_by_uefi),

@@ -76,7 +76,7 @@ impl Partition {
     /// last, and would overwrite what it wrote into the partition earlier.
     ///
     /// # Errors
-    /// If the partition begins there. The error has its number and its place.
+    /// If the partition begins there. The error has its number and its offset.
     pub fn refuse_in_head(&self) -> Result<(), InHead> {
         if self.offset >= HEAD_LEN as u64 {
             return Ok(());

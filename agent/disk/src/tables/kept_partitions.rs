@@ -38,7 +38,7 @@ pub struct KeptPartitions {
     /// partitions.
     bare: Table,
     /// Whether the partitions were read from the backup GPT, because the primary GPT is
-    /// damaged.
+    /// damaged or missing.
     from_backup: bool,
 }
 
@@ -54,11 +54,12 @@ pub struct MergeError {
 
 impl KeptPartitions {
     /// Finds the partitions of the disk that match a filter. `None` if no partition
-    /// does.
+    /// does, or if the disk has no GPT.
     ///
     /// # Errors
-    /// If the disk's table is damaged or of an unsupported kind, or if the
-    /// temporary table cannot hold the partitions.
+    /// If the GPT and its backup are damaged, if the GPT is for another sector size, if
+    /// the disk has only an MBR and a filter selects by number, or if the temporary table
+    /// cannot hold the partitions.
     pub fn find(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option<Self>> {
         if filters.is_empty() {
             return Ok(None);

@@ -24,8 +24,8 @@ const ENTRY_LEN: usize = 16;
 /// The type of an entry that covers the whole disk, for programs that do not know
 /// GPT.
 pub(crate) const PROTECTIVE: u8 = 0xee;
-/// The type of FAT32 with LBA. parted uses it for `fat32`, which is what
-/// ironic-python-agent asks parted for.
+/// The type of FAT32 with LBA. parted uses it for `fat32`, and ironic-python-agent passes
+/// `fat32` to parted.
 const FAT32: u8 = 0x0c;
 /// An EFI system partition (UEFI 2.10, 5.2.2).
 pub const EFI_SYSTEM: u8 = 0xef;
@@ -47,15 +47,15 @@ pub struct Entry {
     pub count: u64,
 }
 
-/// The four entries; `None` if the sector does not end with the signature of an
-/// MBR.
+/// The four entries; `None` if the sector does not end with the bytes 55 AA, with which
+/// every MBR ends.
 pub fn entries(sector: &[u8]) -> Option<[Entry; 4]> {
     if sector.get(510..512)? != [0x55, 0xaa] {
         return None;
     }
     let entry = |index: usize| {
         let at = ENTRIES.start + index * ENTRY_LEN;
-        // The signature is after the entries, so they have their full length.
+        // The bytes 55 AA are after the entries, so the entries have their full length.
         let number = |at: usize| u64::from(u32_at(sector, at).unwrap_or_default());
         Entry {
             status: sector[at],

@@ -54,7 +54,7 @@ impl PartitionFilter {
     /// Parses numbers and ranges, separated by commas: `4`, `2-4`, `5-`, `-3`.
     ///
     /// # Errors
-    /// If a number or range is malformed, is 0, or ends before it begins.
+    /// If a number or range is malformed, is 0, is too large, or ends before it begins.
     pub fn parse_indexes(text: &str) -> Result<Vec<Self>, FilterError> {
         text.split(',').map(parse_range).collect()
     }

@@ -6,7 +6,8 @@ use uuid::Uuid;
 /// times as many still fit into the first MiB with both sector sizes.
 pub(super) const MOST_ENTRIES: u64 = 512;
 
-/// All places and lengths are in bytes, unless their name says that they are sectors.
+/// All places and lengths are in bytes, unless their name or their message says that they
+/// are sectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     #[error("expected a GPT, found none")]

@@ -69,7 +69,8 @@ impl ServerTrust {
     /// servers whose own certificate is in this file.
     ///
     /// # Errors
-    /// If the file cannot be read, or if no certificate in it can be an authority.
+    /// If the file cannot be read or has an invalid item, or if no certificate in it can
+    /// be an authority.
     pub fn from_file(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let certificates = certificates(path)?;

@@ -3,7 +3,8 @@
 //! Ironic's agent lists the devices that lshw calls `generic`: lshw knows neither their
 //! device class nor any of their interface classes (its usb.cc: audio, communication,
 //! input, printer, storage, hub, wireless). The names come from the device's own strings.
-//! lshw falls back to its database, which the ramdisk does not have.
+//! If a device has no strings, lshw uses its database, which the ramdisk does not have;
+//! this collector then reports empty names.
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;

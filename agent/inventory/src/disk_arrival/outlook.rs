@@ -76,8 +76,8 @@ fn has_child(device: &SystemPath, beginning: &str) -> bool {
     children.iter().any(|child| child.starts_with(beginning))
 }
 
-/// Whether an NVMe controller is still starting, or has no namespaces yet. The controller
-/// scans for namespaces after its driver has finished loading.
+/// Whether an NVMe controller is still starting, or has no namespaces yet. The kernel
+/// scans for namespaces after the driver has finished loading.
 fn nvme_at_work(root: &SystemPath) -> bool {
     class(root, "nvme").any(|(name, controller)| {
         match sysfs::text(&controller.join("state")).as_deref() {
@@ -89,8 +89,8 @@ fn nvme_at_work(root: &SystemPath) -> bool {
     })
 }
 
-/// How long an NVMe controller may show further namespaces. It does not show how many it
-/// has.
+/// How long further namespaces may appear on an NVMe controller. /sys does not show how
+/// many the controller has.
 fn nvme_hidden_scan(root: &SystemPath) -> Duration {
     time(class(root, "nvme").next().is_some(), NVME_SCAN)
 }
@@ -142,7 +142,7 @@ fn fc_at_work(root: &SystemPath) -> bool {
 
 /// How long an array may appear on a Fibre Channel host that has found none yet. While
 /// the host waits for its link, or asks the fabric for other ports, the kernel does not
-/// show when that search ends.
+/// show when the search for arrays ends.
 fn fc_hidden_scan(root: &SystemPath) -> Duration {
     let mut hosts = class(root, "fc_host");
     let is_hidden = hosts.any(|(name, host)| {

@@ -98,7 +98,8 @@ struct UnitName {
 }
 
 impl UnitName {
-    /// The name without the prefix. For an old page, scsi_id repeats the digit too.
+    /// The name without the prefix. For a page in the format before SPC-3, scsi_id puts
+    /// the digit before the name.
     fn short(&self) -> String {
         if self.is_old {
             return format!("{}{}", self.digit, self.text);

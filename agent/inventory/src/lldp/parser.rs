@@ -11,8 +11,9 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use super::tlv::{self, Tlv};
 
-/// How long to wait after a frame, so that a neighbour that sends many frames cannot keep
-/// the host busy. The kernel drops frames that do not fit into the socket's buffer.
+/// The shortest time between two frames of one interface that the agent parses, so that a
+/// neighbour that sends many frames cannot keep the host busy. The kernel drops frames
+/// that do not fit into the socket's buffer.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// The parser of LLDP frames.

@@ -28,13 +28,14 @@ pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
 
 const TIME_TO_LIVE: u8 = 3;
 
-/// In characters. A longer name of a switch is cut.
+/// In characters. A longer name of a switch or port is cut.
 const LONGEST_NAME: usize = 40;
 /// In characters: two names, and ` port ` between them.
 pub(super) const LONGEST_SWITCH: usize = 2 * LONGEST_NAME + 6;
 
-/// How long the other elements are valid. If the frame lacks this element, although the
-/// standard requires it, the default of IEEE 802.1AB 9.2.5 applies: four times 30 s.
+/// How long the elements of a frame are valid, from its element "time to live". If the
+/// frame lacks that element, although the standard requires it, the default of IEEE
+/// 802.1AB 9.2.5 applies: four times 30 s.
 pub fn time_to_live(elements: &[Tlv]) -> Duration {
     let given = elements.iter().find(|(kind, _)| *kind == TIME_TO_LIVE);
     let seconds = given.and_then(|(_, digits)| u16::from_str_radix(digits.get(..4)?, 16).ok());
@@ -82,8 +83,8 @@ fn identifier(value: &[u8], mac: u8) -> String {
     }
 }
 
-/// Removes control characters: the console shows the text, and `Frame::is_plausible`
-/// rejects a text that contains them.
+/// Removes control characters, and cuts the text to [`LONGEST_NAME`]. The console shows
+/// the text, and `Frame::is_plausible` rejects a text that contains control characters.
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let plain = text.chars().filter(|c| !c.is_control());

@@ -20,8 +20,9 @@ impl SkipList {
     /// entry are ignored.
     ///
     /// # Errors
-    /// If an entry has no hints or invalid hints. If the agent ignored such an entry, it
-    /// would destroy data that the operator wants to keep.
+    /// If the value is not a list, or if an entry has no hints, invalid hints, or a
+    /// `volume_name` that is not a text. If the agent ignored such an entry, it would
+    /// destroy data that the operator wants to keep.
     pub fn parse(entries: &Value) -> Result<Self> {
         let entries = match entries {
             Value::Null => return Ok(Self::default()),

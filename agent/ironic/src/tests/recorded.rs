@@ -146,8 +146,8 @@ fn our_requests_agree_with_every_recorded_one() {
             );
             let (headers, version) = shape(&asked);
             let mut wanted = recorded.headers;
-            // The recorded agent used other versions than Landfall. Other tests compare the
-            // API version.
+            // The recorded agent used other API versions than Landfall, so the version is
+            // compared with the expected one below.
             wanted.retain(|(name, _)| name != "x-openstack-ironic-api-version");
             assert_eq!(headers, wanted, "{what}");
             assert_eq!(version.as_deref(), expected_version, "{what}");

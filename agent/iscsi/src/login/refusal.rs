@@ -10,7 +10,8 @@ pub struct Refusal(pub u16);
 /// Why a login failed. The cause determines the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The target does not accept the CHAP name and response of this machine.
+    /// The target does not accept the CHAP name and response of this machine, or requires
+    /// an authentication that this machine cannot give.
     Authentication,
     /// The target did not authenticate itself, or its CHAP response is wrong.
     Proof,

@@ -11,7 +11,9 @@ impl LeftOut {
     /// Parses the text. The error names the line of the first fault.
     ///
     /// # Errors
-    /// If the text is too large, or if [`LeftOut::to_text`] could not have written it.
+    /// If the text is too large, names too many modules, is cut off or continues after
+    /// `end`, if a device comes before the first module, or if a line has another form
+    /// than the lines of [`LeftOut::to_text`].
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         if text.len() > MAX_LEFT_OUT_BYTES {
             return Err(ParseError::LeftOutTooLarge { found: text.len() });

@@ -39,8 +39,8 @@ impl DocumentError {
 pub struct EmbeddedHost {
     /// The machine's host name, if one was given.
     pub host_name: Option<String>,
-    /// The machine is this host if it has any of these NICs. If the list is empty,
-    /// every machine is this host.
+    /// The machine is this host if it has any of these NICs. If the list is empty, a
+    /// machine is this host if no other host matches it.
     pub macs: Vec<MacAddr>,
     /// Maps names of NICs in the document to the hardware addresses of these NICs. On
     /// this machine the NICs may have other names.

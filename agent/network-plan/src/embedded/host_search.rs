@@ -13,9 +13,9 @@ pub struct EmbeddedHosts {
     /// The hosts in a fixed order. If two hosts have equally many of the machine's NICs,
     /// the first one is chosen.
     pub hosts: Vec<EmbeddedHost>,
-    /// The files that cannot be read, one line each.
+    /// The files that were not read, one line each.
     pub faults: Vec<String>,
-    /// True if a file that cannot be read may contain root device hints.
+    /// True if a file that was not read may contain root device hints.
     pub unread_hints: bool,
 }
 

@@ -47,8 +47,8 @@ const HINTS: [(&str, &str, Kind); 10] = [
     ("rotational", "rotational", Kind::Switch),
 ];
 
-/// The operators with which an expression of Ironic's hints can start (`specs_matcher`
-/// of oslo.utils).
+/// The beginnings of all operators with which an expression of Ironic's hints can start
+/// (`specs_matcher` of oslo.utils). `<` is also the beginning of `<in>`.
 const OPERATORS: [&str; 8] = ["=", "!=", "<", ">", "s==", "s!=", "s<", "s>"];
 
 /// Root device hints of a host, at least one. A disk must match all of them.

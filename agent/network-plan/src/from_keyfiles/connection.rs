@@ -11,7 +11,7 @@ use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
 /// NetworkManager's NM_CONNECTION_MULTI_CONNECT_MANUAL_MULTIPLE and
 /// NM_CONNECTION_MULTI_CONNECT_MULTIPLE.
 const MULTIPLE: &[&str] = &["2", "3"];
-/// The longest name of a profile, in bytes, that can be the name of a file.
+/// In bytes: a longer name of a profile does not become the name of its file.
 const LONGEST_ID: usize = 200;
 /// The sections for addresses. A port has no addresses.
 const FAMILIES: [&str; 2] = ["ipv4", "ipv6"];

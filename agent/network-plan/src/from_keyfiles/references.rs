@@ -70,9 +70,9 @@ impl Known {
     }
 }
 
-/// Reports two profiles for one interface. For a virtual interface this is a fault,
-/// because the profiles contradict each other. For a NIC it is a warning, because
-/// NetworkManager chooses one of them.
+/// Reports two profiles for one interface. For an Ethernet NIC this is a warning, because
+/// NetworkManager chooses one of them. For any other interface it is a fault, because the
+/// profiles contradict each other. Skips Open vSwitch, where names repeat.
 fn check_names(drafts: &[Draft], findings: &Findings) {
     let mut files: BTreeMap<&str, (&str, bool, i32)> = BTreeMap::new();
     for draft in drafts {

@@ -5,7 +5,7 @@ use super::keys::Keys;
 use super::section_text::unescaped;
 use crate::plan::{Route, RouteKind};
 
-/// At most this many routes are read.
+/// The maximum number of routes of a family; more are a fault.
 const MOST_ROUTES: usize = 4096;
 /// The metric that the kernel gives to an IPv6 route without one.
 const KERNEL_METRIC_IPV6: u32 = 1024;
@@ -112,7 +112,7 @@ fn read_options(keys: &Keys, section: &str, key: &str, route: &mut Route) {
         let value = unescaped(value);
         match name {
             "table" => match value.parse() {
-                // Zero means the main table.
+                // Zero is the same as no table.
                 Ok(table) => route.table = Some(table).filter(|table| *table != 0),
                 Err(_) => keys.expected(section, key, "a number as table", &value),
             },

@@ -7,7 +7,7 @@ use super::connection::Draft;
 use super::keys::Keys;
 use crate::route_rule::{RouteRule, RuleAction};
 
-/// At most this many rules of a section are read.
+/// The maximum number of rules of a section; more are a fault.
 const MOST_RULES: usize = 1024;
 /// The kernel's RT_TABLE_MAIN.
 const MAIN_TABLE: u32 = 254;

@@ -14,8 +14,8 @@ const SECTION_ALIASES: &[(&str, &str)] = &[
 /// The values by section and key, as written in the file.
 pub(super) type Values = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Parses a text. Invalid lines become faults that name their number but do not
-/// repeat them, because a line can contain a password.
+/// Parses a text. Each invalid line becomes a fault that names the line's number but does
+/// not repeat the line, because it can contain a password.
 pub(super) fn parse(file: &str, text: &str, findings: &Findings) -> Values {
     let mut values = Values::new();
     let mut current: Option<String> = None;

@@ -31,8 +31,8 @@ fn keyfiles_in(folder: &Path) -> Vec<Keyfile> {
     paths.into_iter().map(keyfile).collect()
 }
 
-/// The lines of the debug output and the rules of `expected` that `found` lacks (`-`) or
-/// has in addition (`+`).
+/// Compares the lines of the debug output and the rules. Returns those that only
+/// `expected` has (`-`) and those that only `found` has (`+`).
 fn differences(expected: &NetworkPlan, found: &NetworkPlan) -> Vec<String> {
     let lines = |plan: &NetworkPlan| -> Vec<String> {
         let mut plan = comparable(plan);

@@ -35,7 +35,8 @@ pub(super) fn read(value: Option<&Value>, links: &mut [Link], warnings: &Warning
     }
 }
 
-/// Adds the DNS servers of the top-level `services` to every family that is up.
+/// Adds the DNS servers of the top-level `services` to every interface on which their
+/// family is up. A server without such an interface becomes a warning.
 pub(super) fn read_services(value: Option<&Value>, links: &mut [Link], warnings: &Warnings) {
     for server in servers(value, warnings) {
         let mut used = false;

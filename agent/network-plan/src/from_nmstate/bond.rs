@@ -335,8 +335,8 @@ fn port_config(fields: Fields) -> Option<Port> {
     let queue = fields.unsigned("queue-id", u16::MAX.into());
     let priority = priority.filter(|number| *number != 0);
     port.queue = queue.filter(|number| *number != 0);
-    // Older versions of NetworkManager know neither of the two keys, so default values
-    // are not written.
+    // Older versions of NetworkManager know neither of the two keys, so neither is
+    // written if both have their default values.
     if priority.is_some() || port.queue.is_some() {
         port.section = Some("bond-port");
         port.settings

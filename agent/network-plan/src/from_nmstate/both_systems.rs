@@ -35,8 +35,8 @@ impl Interfaces {
                 described.interface.profile.label = Some(described.name.clone());
             }
             let profile = &described.interface.profile;
-            // Keep the names different: two profiles with the same name would overwrite
-            // each other's file.
+            // Report equal names: two profiles with the same name would overwrite each
+            // other's file.
             let id = profile.id.clone().unwrap_or(described.name.clone());
             if !profile.is_ramdisk_only && ids.contains(&id) {
                 findings.fault(

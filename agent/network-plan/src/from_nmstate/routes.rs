@@ -10,7 +10,7 @@ use super::loopback;
 use super::yaml::Yaml;
 use crate::plan::{InterfaceKind, Method, Route, RouteKind};
 
-/// At most this many routes are read.
+/// The maximum number of routes; more are a fault.
 const MOST_ROUTES: usize = 4096;
 /// The kernel's RT_TABLE_MAIN.
 pub(super) const MAIN_TABLE: u32 = 254;
@@ -45,8 +45,9 @@ pub(super) struct SortedRoute {
     route: Route,
 }
 
-/// The key by which nmstate sorts the routes of an interface. If several routes have
-/// the same key, nmstate keeps only one of them: they differ only in their metric.
+/// The key by which nmstate sorts the routes of an interface. If several routes have the
+/// same key, they differ only in their metric or their type, and nmstate keeps only one
+/// of them.
 type SortKey = (bool, [bool; 2], [String; 3], [u32; 7]);
 
 /// One entry of the list, before the checks that need other entries.
@@ -93,7 +94,7 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<SortedRoute> {
 }
 
 /// Adds the routes that drop or reject packets to the loopback interface. This may create
-/// the loopback interface, so the caller must first run the code that looks for
+/// the loopback interface, so the caller must first call `dns::read`, which looks for
 /// interfaces with addresses.
 pub(super) fn give_to_loopback(nowhere: Vec<SortedRoute>, all: &mut Interfaces) {
     for found in nowhere {

@@ -69,7 +69,7 @@ impl Yaml {
         serde_saphyr::from_multiple_with_options(text, options).map_err(InvalidYaml::new)
     }
 
-    /// Converts to JSON. An integer that does not fit there becomes a text.
+    /// Converts to JSON. An integer that does not fit in 64 bits becomes a text.
     pub(super) fn into_json(self) -> Value {
         match self {
             Yaml::Null => Value::Null,

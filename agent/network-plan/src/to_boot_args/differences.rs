@@ -3,7 +3,9 @@
 
 use crate::plan::{Automatic, Interface, InterfaceKind, IpPlan, NetworkPlan, USUAL_DHCP_TIMEOUT};
 
-/// One line for each setting of `wanted` that is missing or different in `found`.
+/// One line for each setting of `wanted` that is missing or different in `found`, and for
+/// each interface that only `found` has. Does not compare the rules and the interfaces of
+/// the installed system.
 pub(super) fn between(wanted: &NetworkPlan, found: &NetworkPlan) -> Vec<String> {
     let mut lines = Vec::new();
     let mut check = |is_same: bool, what: &str| {

@@ -143,8 +143,9 @@ fn host_name(interface: &Interface, plan: &NetworkPlan) -> Option<String> {
     }
 }
 
-/// The methods that configure both families, one argument each. A later method does
-/// not change a family that it does not mention.
+/// The methods that configure both families, one argument each. The order matters:
+/// `dhcp` makes IPv6 automatic, and `dhcp6` and `link6` switch IPv4 off, each only if that
+/// family has no static address.
 fn methods(ipv4: &IpPlan, ipv6: &IpPlan) -> Vec<&'static str> {
     let required = |ip: &IpPlan| ip.method.is_automatic() && ip.required;
     let optional = |ip: &IpPlan| ip.method.is_automatic() && !ip.required;

@@ -22,9 +22,9 @@ pub struct RouterFlags {
 }
 
 impl RouterFlags {
-    /// Reads the flags from a link message. A reply to a query lists all address
-    /// families, and the flags belong to IPv6. After an advertisement the kernel sends a
-    /// message about IPv6 only.
+    /// Reads the flags from a link message; `None` if the message has none. A reply to a
+    /// query has the flags among the data of all address families. After an advertisement
+    /// the kernel sends a message about IPv6 only.
     pub fn from_message(message: &LinkMessage) -> Option<RouterFlags> {
         let flags = message.attributes.iter().find_map(flags_in)?;
         Some(RouterFlags {

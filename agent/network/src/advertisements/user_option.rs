@@ -120,8 +120,8 @@ fn domains(mut bytes: &[u8]) -> Vec<String> {
     found
 }
 
-/// Returns the first name and the rest. `None` at the padding, or if the name is
-/// truncated.
+/// Returns the first name and the rest. `None` at the padding or the end, or if the name
+/// is truncated.
 fn domain(mut bytes: &[u8]) -> Option<(String, &[u8])> {
     let mut labels: Vec<&str> = Vec::new();
     loop {

@@ -141,9 +141,8 @@ impl Configurator {
 
     pub(super) async fn on_address_gone(&mut self, address: &LinkAddress) {
         if address.duplicate {
-            // This address has a lifetime, so the kernel removes it as a duplicate. The
-            // kernel keeps a static address that is a duplicate, and reports it like
-            // any other address.
+            // The kernel removes a duplicate address that has a lifetime. It keeps a
+            // duplicate static address, and reports that address like any other address.
             self.report_duplicate(address);
             self.decline6(address).await;
         }

@@ -23,11 +23,11 @@ use crate::state::NetworkState;
 use crate::static_ipv4::Verdict;
 use crate::{arp_sysctl, dhcp, dhcp6, linkdown, resolv_conf};
 
-/// The time after the start of the task by which every driver in the ramdisk has probed
-/// its devices.
+/// The time after the start of the task by which the drivers in the ramdisk have normally
+/// probed their devices.
 const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
-/// If the machine has no address after this time, the agent reports it. Every successful
-/// configuration takes less time, even with spanning tree.
+/// If the machine has no address after this time, the agent reports it. Most
+/// configurations take less time, even with spanning tree.
 const ONLINE_EXPECTED: Duration = Duration::from_secs(45);
 /// Capacity of each event channel. A sender waits while its channel is full.
 const CLIENT_EVENTS: usize = 64;

@@ -66,9 +66,9 @@ impl Configurator {
         }
     }
 
-    /// Matches the NIC to an interface of the plan and switches the NIC on. A NIC that
-    /// the plan does not mention is switched on as well, because the inventory reports
-    /// its carrier and its neighbours.
+    /// Matches the NIC to an interface of the plan and switches the NIC on, or off if the
+    /// plan says so. A NIC that the plan does not mention is switched on as well, because
+    /// the inventory reports its carrier and its neighbours.
     ///
     /// A second call does not change settings that are already as planned.
     pub(super) async fn prepare(&mut self, index: u32) {

@@ -49,8 +49,8 @@ pub(super) async fn prepare_link(
     let result = ipv6_sysctl::set(Path::new(ipv6_sysctl::ROOT), &link.name, ipv6);
     note(&mut errors, "set up IPv6", result);
     if interface.is_some_and(|i| i.controller.is_some()) {
-        // A bond accepts a port only while the port is off, and switches it on
-        // itself.
+        // A bond accepts a port only while the port is off. `Configurator::join` switches
+        // every port on.
         return errors;
     }
     if !up {

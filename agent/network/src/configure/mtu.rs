@@ -12,10 +12,10 @@ const MOST_LEVELS: u8 = 8;
 const LEAST_IPV6: u32 = 1280;
 
 /// The MTU that the device must have, or `None` if the plan does not require one. The MTU
-/// that the plan sets on the device itself takes precedence. Without it, a VLAN with an
-/// MTU raises the MTU of the device below it, because the kernel rejects a VLAN with a
-/// larger MTU. A bridge raises the MTU of its ports, because it would lose large frames.
-/// (The kernel raises the MTU of a bond's ports itself.)
+/// that the plan sets on the device itself takes precedence. Without it, the device gets
+/// the largest of these MTUs: that of each VLAN on top of it, because the kernel rejects
+/// a VLAN with a larger MTU than the device below, and that of its bridge, because the
+/// bridge would lose large frames. (The kernel raises the MTU of a bond's ports itself.)
 pub(super) fn needed_mtu(
     plan: &NetworkPlan,
     link: &Link,

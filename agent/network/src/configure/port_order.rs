@@ -10,7 +10,8 @@ use landfall_network_plan::InterfaceKind;
 use super::configurator::Configurator;
 
 impl Configurator {
-    /// Adds the ports that exist to the controller, in the order of the list.
+    /// Adds the ports that exist to the controller, in the order of the list. Does
+    /// nothing while the ports of a bond still wait for the first port.
     pub(super) async fn join_ports(&mut self, controller: u32) {
         if self.awaits_first_port(controller) {
             return;

@@ -14,8 +14,8 @@ use crate::{policy_rule, vrf_sysctl};
 const NO_METRIC: u32 = 0;
 
 impl Configurator {
-    /// Creates everything that needs no existing device. Logs the requests that the
-    /// kernel refuses.
+    /// Creates the devices, rules and routes of this module that need no existing device.
+    /// Logs the requests that the kernel refuses.
     pub(super) async fn make_links_without_parent(&self) {
         for link in stacked_link::without_parent(self.plan()) {
             self.make_stacked(link).await;

@@ -15,7 +15,8 @@ use crate::nic::Nic;
 use crate::virtual_link::{self, VirtualLink, VlanTag};
 
 impl Configurator {
-    /// Creates every bond and bridge. Their ports join as they appear.
+    /// Creates the bonds and bridges that the plan does not keep down, and a bond for
+    /// each such team. Their ports join as they appear.
     pub(super) async fn make_controllers(&self) {
         let no_options = BTreeMap::new();
         for interface in self.plan().interfaces.iter().filter(|i| !i.down) {

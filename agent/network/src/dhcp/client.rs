@@ -19,14 +19,15 @@ use super::{AT_FIRST, Event, LONGEST_WAIT_AT_FIRST, Reporter, Settings};
 /// 64 s. Every wait varies by up to one second.
 const FIRST_WAIT: Duration = Duration::from_secs(4);
 const LONGEST_WAIT: Duration = Duration::from_secs(64);
-/// After this many messages without an answer the client reports that no server
-/// answers: after 20 s in the first series, later after 28 s.
+/// After this many Discover messages without a lease, the client reports
+/// [`Event::Silent`]. If no server answers, this is after 20 s during [`AT_FIRST`], and
+/// later after 28 s.
 const SILENCE: u32 = 3;
 /// How many times the client requests an offer that it has accepted, before it looks
 /// for another offer.
 const TAKE_TRIES: u32 = 3;
-/// RFC 2131, 4.4.5: the client repeats a renewal after half of the remaining time,
-/// but not sooner than this.
+/// RFC 2131, 4.4.5: the client repeats a renewal after half of the remaining time, but
+/// not sooner than this, except at T2.
 const SHORTEST_RENEWAL_WAIT: Duration = Duration::from_secs(60);
 
 /// RFC 2131, 3.1.5: the shortest pause after the client has declined an address.
@@ -67,8 +68,8 @@ async fn owner(settings: &Settings, address: Ipv4Addr) -> Option<MacAddr> {
     let prober = conflict::ArpProber {
         index: settings.index,
         mac: settings.mac,
-        // Only this NIC of the machine can answer, because no NIC of the machine has the
-        // address yet.
+        // No other NIC of this machine has the address, so only packets from this NIC
+        // must be ignored.
         own: vec![settings.mac],
     };
     let found = conflict::owner(&prober, address).await;

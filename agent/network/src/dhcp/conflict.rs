@@ -27,8 +27,8 @@ const REPLY: [u8; 2] = [0, 2];
 pub struct ArpProber {
     pub index: u32,
     pub mac: MacAddr,
-    /// The hardware addresses of this machine. Answers from them are ignored, because
-    /// Linux answers on every link for all addresses of the machine.
+    /// The hardware addresses of this machine. Answers from them are ignored, because by
+    /// default Linux answers on every link for all addresses of the machine.
     pub own: Vec<MacAddr>,
 }
 

@@ -23,7 +23,8 @@ pub enum Command {
     Decline,
 }
 
-/// Gets a lease and keeps it, until the receiver of the events is gone.
+/// Gets a lease and keeps it, until the receiver of the events or the sender of the
+/// commands is gone.
 pub async fn run<T: Clone>(
     settings: Settings,
     reporter: Reporter<T, Event>,
@@ -51,7 +52,7 @@ pub async fn run<T: Clone>(
             }
             Err(error) => Err(error),
         };
-        // If the work ended without an error, the receiver of the events is gone.
+        // If the work ended without an error, the other end of a channel is gone.
         let Err(error) = ended else {
             return;
         };
@@ -74,7 +75,8 @@ struct Client<'a, T> {
 }
 
 impl<T: Clone> Client<'_, T> {
-    /// Handles input until the receiver of the events is gone.
+    /// Handles input until the receiver of the events or the sender of the commands is
+    /// gone.
     async fn follow(
         &self,
         machine: &mut Machine,

@@ -8,8 +8,8 @@ use dhcproto::v6::MessageType;
 use super::lease::Lease;
 use super::retransmission::{self as rules, Repeats, Rule};
 
-/// A message that the client repeats until a server answers or the time limit of the
-/// message expires.
+/// A message that the client repeats until a server answers, or until the message's limit
+/// in time or number is reached.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) phase: Phase,

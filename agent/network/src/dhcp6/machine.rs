@@ -14,12 +14,12 @@ use super::retransmission::{self as rules, Repeats};
 use super::{Event, Identity, Want};
 use crate::dhcp::{AT_FIRST, LONGEST_WAIT_AT_FIRST};
 
-/// In seconds. RFC 8415, 7.6: the client delays the first message of each kind by up to
-/// this time, so that machines that received the same advertisement do not all send at
-/// once.
+/// In seconds. RFC 8415, 7.6: the client delays its first message by up to this time, so
+/// that machines that received the same advertisement do not all send at once.
 const LONGEST_DELAY: f64 = 1.0;
-/// Pause before another search after a server has refused its own offer. Without the
-/// pause, such a server could make the client send messages continuously.
+/// Shortest pause before another search after a server has refused its own offer or taken
+/// back a lease, and after a Decline. Without the pause, a server could make the client
+/// send messages continuously.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// After this time without an answer the client reports the silence. If its time limit is
 /// shorter, it reports at the time limit.
@@ -392,7 +392,8 @@ impl Machine {
         }
     }
 
-    /// Reports, once per search, that a DHCPv6 server offered no address, and why.
+    /// Reports, once per search, that a DHCPv6 server offered no address, and why. Does
+    /// nothing if this search has reported [`Event::Silent`].
     fn refused(&mut self, answer: &Answer, outputs: &mut Vec<Output>) {
         if self.complaint.take().is_none() {
             return;

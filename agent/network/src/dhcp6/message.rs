@@ -264,8 +264,8 @@ fn each_option(mut bytes: &[u8]) -> impl Iterator<Item = (OptionCode, &[u8], &[u
     })
 }
 
-/// The association with this id. `None` if `value` has another id, or if its times
-/// contradict each other (RFC 8415, 21.4).
+/// The association with this id. `None` if `value` has another id or is truncated, or if
+/// its times contradict each other (RFC 8415, 21.4).
 fn association_of(value: &[u8], id: u32) -> Option<Association> {
     let mut found = Association {
         renew: u32_at(value, 4)?,

@@ -307,8 +307,8 @@ fn advertise_route(lab: &Lab) {
     lab.on_network(|| {
         let kind = (SockType::Raw, SockFlag::empty(), SockProtocol::IcmpV6);
         let socket = socket(AddressFamily::Inet6, kind.0, kind.1, kind.2).unwrap();
-        // A packet with any other value may have come through a router (RFC 4861,
-        // 6.1.2).
+        // The host drops a packet with a lower hop limit, because it may have come
+        // through a router (RFC 4861, 6.1.2).
         setsockopt(&socket, sockopt::Ipv6Ttl, &255).unwrap();
         let host = "fe80::5054:ff:fe00:0".parse().unwrap();
         let target = SocketAddrV6::new(host, 0, 0, if_nametoindex("port0").unwrap());

@@ -251,7 +251,7 @@ fn an_address_of_another_machine_is_declined() {
     on_a_machine(async |lab| {
         lab.plug_in(0);
         lab.port("addr add 192.0.2.1/24 dev port0");
-        // Linux answers ARP for all its addresses on every link.
+        // By default Linux answers ARP for all its addresses on every link.
         lab.port("addr add 192.0.2.77/32 dev lo");
         lab.port("link set port0 up");
         let host = "--dhcp-host=52:54:00:00:00:00,192.0.2.77";

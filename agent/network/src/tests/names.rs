@@ -25,8 +25,8 @@ fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
     Ok(found.map(|address| address.ip()).collect())
 }
 
-/// There is no resolv.conf at first, as at boot. The C library reads it again for
-/// each lookup, so nothing has to be restarted.
+/// There is no resolv.conf at first, as at boot. The C library notices a change of the
+/// file at the next lookup, so nothing has to be restarted.
 #[test]
 fn a_changed_resolver_file_counts_for_the_next_lookup() {
     on_a_machine(async |lab| {

@@ -12,8 +12,8 @@ use crate::status_screen;
 /// The pause between two blocks of the status on a serial console. At 9600 baud a
 /// block takes about a second.
 const BLOCK_PAUSE: Duration = Duration::from_secs(60);
-/// How long the first block waits after the console is opened. If the boot makes progress
-/// in this time, no block is needed.
+/// How long the first block waits after the console is opened. In this time the log lines
+/// alone show the progress of the boot.
 const FIRST_BLOCK: Duration = Duration::from_secs(15);
 /// How long a block waits for further changes: `BLOCK_SETTLES` after the last change, but
 /// at most `CHANGES_LAST` after the first change.

@@ -21,10 +21,9 @@ use crate::status;
 /// How many lines a console may lag behind. If it is slower, lines are dropped.
 pub(super) const CONSOLE_QUEUE: usize = 512;
 
-/// The shortest time from one drawing of the screen to the next one that new lines cause,
-/// and the longest time between two drawings: one second, because the screen shows a
-/// clock.
+/// The minimum time between two drawings of the screen when new lines arrive.
 const DRAW_PAUSE: Duration = Duration::from_millis(200);
+/// The maximum time between two drawings: the screen shows a clock with seconds.
 const REDRAW: Duration = Duration::from_secs(1);
 /// After a key, the form waits this long for further keys before it is drawn. So pasted
 /// text is drawn once, not for each of its characters.
@@ -60,8 +59,9 @@ impl Console {
     /// form, provided that the agent offers one. Returns `None` if the device cannot be
     /// opened.
     pub(super) fn open(device: &Path, mode: ConsoleMode, form: bool) -> Option<Self> {
-        // A console without a device node (netconsole) is skipped: the kernel itself
-        // prints the lines there, from its log.
+        // A console without a device node (netconsole) is skipped. The kernel prints the
+        // agent's lines there from its log, but only with `debug` or `loglevel=8` on its
+        // command line.
         let file = OpenOptions::new().write(true).open(device).ok()?;
         let is_virtual = is_virtual_terminal(device);
         let (queue, jobs) = sync_channel(CONSOLE_QUEUE);

@@ -73,7 +73,7 @@ pub enum KeyDecoder {
 }
 
 impl KeyDecoder {
-    /// Whether more bytes can follow that belong to the same key.
+    /// Whether the key is not known yet: it depends on the next byte, or on a pause.
     pub fn is_incomplete(&self) -> bool {
         !matches!(self, Self::Start | Self::CarriageReturn)
     }

@@ -37,7 +37,7 @@ impl DiskChange {
 
     /// Records that the disk has its image.
     pub fn complete(self) {
-        // Do not drop `self`: that would clear the state for a moment.
+        // Do not drop `self`: `drop` would end the change a second time.
         ManuallyDrop::new(self).end(Some(DiskState::Complete));
     }
 

@@ -14,8 +14,9 @@ pub struct RootDisk {
     pub path: String,
     /// Why this disk and no other.
     pub why: String,
-    /// The other disks that could have been chosen, in the kernel's order. Empty if the
-    /// operator has named the disk.
+    /// The other disks, in the kernel's order, including those that the agent never
+    /// writes to. Empty if the operator has named the disk, or if the node's software
+    /// RAID has a root volume.
     pub rejected: Vec<RejectedDisk>,
     /// What the operator can do to get another disk.
     pub remedy: Option<String>,

@@ -32,7 +32,8 @@ enum Worth {
     Plain,
     /// What the machine waits for.
     Waiting,
-    /// A failure and its remedy, and the lines that say which part has failed. Never left
+    /// The title and the machine, what the machine does now, the source of the network,
+    /// a failure and its remedy, and the lines that say which part has failed. Never left
     /// out.
     Kept,
 }

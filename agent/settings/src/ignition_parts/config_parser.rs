@@ -47,7 +47,8 @@ impl Parser for ConfigParser {
     /// The largest config takes less than a second.
     const LIMIT: Duration = Duration::from_secs(60);
     const TOTAL: Duration = Self::LIMIT;
-    /// The files inside a config have 16 MiB at most, and a third more as Base64.
+    /// In bytes. The files inside a config have at most 16 MiB together, and a third more
+    /// as Base64.
     const LARGEST_ANSWER: usize = 32 << 20;
     type Question = ();
     // The error is a text: an enum would have no advantage, because the agent does not

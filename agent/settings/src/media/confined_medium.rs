@@ -97,7 +97,7 @@ impl Parser for MediumParser {
     const LIMIT: Duration = Duration::from_secs(300);
     /// Longer than the agent waits for media in total (`LONGEST` in `media_wait.rs`).
     const TOTAL: Duration = Duration::from_secs(1800);
-    /// A file of 1 MiB, or the longest list of names.
+    /// In bytes: enough for a file of 1 MiB, or for the longest list of names.
     const LARGEST_ANSWER: usize = 4 << 20;
     type Question = Question;
     type Answer = Answer;
@@ -122,7 +122,7 @@ impl Parser for MediumParser {
     }
 }
 
-/// A medium with a file system, opened.
+/// An opened medium with a file system.
 #[derive(Debug)]
 pub struct ConfinedMedium {
     session: Session<MediumParser>,
@@ -156,7 +156,7 @@ impl ConfinedMedium {
         Self::of(session.on_progress(on_progress))
     }
 
-    /// The medium of a session that has been started for it.
+    /// Like [`Self::open`], for a session that has already been started with the medium.
     ///
     /// # Errors
     /// See [`Self::open`].

@@ -35,8 +35,8 @@ pub struct ImageInDrive {
 pub enum NoImage {
     /// No medium contains an image.
     Missing(String),
-    /// The description of an image is invalid, or two media contain different
-    /// images.
+    /// The description of an image is invalid or cannot be read, or two media contain
+    /// different images.
     Unfit(String),
 }
 
@@ -47,12 +47,11 @@ impl fmt::Display for NoImage {
     }
 }
 
-/// Looks for the image in the drives of this machine. Waits up to `timeout`,
-/// because a BMC may present its drive late.
+/// Looks for the image in the drives of this machine. Waits up to `timeout`, because a
+/// BMC may present its drive late, and longer if a drive answers slowly.
 ///
 /// # Errors
-/// If no drive has a usable image. The error says what the drives contain
-/// instead.
+/// If no drive has a usable image, or if two media contain different images.
 pub fn find(places: &Places, timeout: Duration) -> Result<ImageInDrive, NoImage> {
     // Open the socket before the first look, so that no event is missed.
     let events = UeventSocket::open().ok();

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The agent gives up when nothing has been read for this long, because a drive that does
-/// not answer blocks its reader in the kernel.
+/// not answer blocks its reader in the kernel. If the kernel command line mentions no
+/// virtual media, the agent gives up after this time in any case.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// The longest wait for media that the kernel command line mentions, as long as they make
@@ -29,7 +30,8 @@ struct State {
     outcome: Outcome,
     /// Progress makes the agent wait longer.
     is_extended: bool,
-    /// The last moment at which anything was read.
+    /// When something was last read. The start of the wait if nothing was read, or if the
+    /// wait is not extended.
     progress: Instant,
     /// The agent waits no longer than this.
     latest: Instant,
@@ -70,7 +72,7 @@ impl MediaWait {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something was read from a medium.
+    /// Records that something was read from a medium.
     pub(super) fn progress(&self) {
         let mut state = self.lock();
         if state.is_extended {

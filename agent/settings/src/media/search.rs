@@ -34,10 +34,11 @@ pub(super) struct Search {
 }
 
 /// Looks into the drives until they contain what is wanted, at most for [`LIMIT`] or
-/// [`UNANNOUNCED_LIMIT`]. If the command line mentions no virtual media, the search ends
-/// as soon as all devices are there (`settled`) and no drive has a wanted medium. If no
-/// wanted medium was found and a drive does not answer, the search continues until the
-/// agent gives up, because the slow medium may be the wanted one.
+/// [`UNANNOUNCED_LIMIT`]. After the first of two wanted media, it waits [`SECOND_MEDIUM`]
+/// for the other. If the command line mentions no virtual media, the search ends as soon
+/// as all devices are there (`settled`) and no drive has a wanted medium. If no wanted
+/// medium was found and a drive does not answer, the search continues until the agent
+/// gives up, because the slow medium may be the wanted one.
 pub(super) fn for_volumes(
     wanted: &Wanted,
     places: &Places,
@@ -118,7 +119,7 @@ enum State {
     /// Either the boot medium or the medium with `parameters.txt` was found; the other is
     /// missing. A second medium may still bring the address of Ironic.
     Partial,
-    /// Everything was found, so the wait can end.
+    /// The agent needs no other medium, so the wait can end.
     Complete,
 }
 

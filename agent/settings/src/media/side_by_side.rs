@@ -120,7 +120,7 @@ impl<T: Send + 'static> SideBySide<T> {
                     self.pending.remove(&node);
                     results.insert(node, result);
                 }
-                // Check the time again, because progress may have extended it.
+                // Check the time again, because progress may have extended the wait.
                 Err(_) if self.left().is_zero() => return results,
                 Err(_) => {}
             }
@@ -141,7 +141,7 @@ impl<T: Send + 'static> SideBySide<T> {
     }
 }
 
-/// A drive in [`BUSY`] until this is dropped.
+/// A drive in [`BUSY`] until this value is dropped.
 struct Busy(PathBuf);
 
 impl Busy {

@@ -41,8 +41,8 @@ impl Host {
         }
     }
 
-    /// Adds a drive at this place below /sys/devices. Returns the path of its
-    /// image.
+    /// Adds a drive on `bus`, a path below /sys/devices. Returns the path at which the
+    /// caller writes its image.
     fn drive(&self, name: &str, bus: &str, scsi_type: &str, sectors: u64) -> PathBuf {
         let device = self.path("sys/devices").join(bus).join("block").join(name);
         fs::create_dir_all(device.join("device")).unwrap();

@@ -46,7 +46,7 @@ impl Volume {
         }
     }
 
-    /// Reads a file of at most `limit` bytes; `None` if there is none.
+    /// Reads a file of at most `limit` bytes; `None` if there is no such file.
     pub(super) fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, VolumeFault> {
         let read = self.medium.read(path, limit);
         read.map_err(|error| self.fault(error))
@@ -105,25 +105,26 @@ impl Volume {
     }
 }
 
-/// Chooses the medium for configuration files: an ISO of this publisher takes precedence
-/// over Ironic's other ISOs. Returns an index into `volumes`.
+/// Chooses the medium for configuration files: a boot medium of this publisher, otherwise
+/// any boot medium ([`Volume::is_boot_medium`]). Returns an index into `volumes`.
 pub(super) fn for_configuration(volumes: &[Volume], publisher: &str) -> Option<usize> {
     let ours = |volume: &Volume| volume.is_boot_medium(publisher);
     let named = volumes.iter().position(|v| ours(v) && v.is_of(publisher));
     named.or_else(|| volumes.iter().position(ours))
 }
 
-/// Chooses the medium for the host's network data; returns an index into `volumes`. If
-/// this boot names no publisher, the medium must not name one either, because old
-/// versions of Ironic name it neither on the command line nor on the medium.
+/// Chooses the medium for the host's network data: it has the label `config-2` and this
+/// publisher. Returns an index into `volumes`. If this boot names no publisher, the
+/// medium must not name one either, because old versions of Ironic name it neither on the
+/// command line nor on the medium.
 pub(super) fn for_network_data(volumes: &[Volume], publisher: &str) -> Option<usize> {
     volumes
         .iter()
         .position(|volume| volume.is_labelled(CONFIG_2) && volume.is_of(publisher))
 }
 
-/// The media that may hold `parameters.txt`: the one with the label, otherwise all media
-/// whose drive has the model name of a virtual drive.
+/// The media that may hold `parameters.txt`: the first one with the label, otherwise all
+/// media whose drive has the model name of a virtual drive.
 pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
     match volumes.iter().position(Volume::holds_parameters) {
         Some(labelled) => vec![labelled],

@@ -148,9 +148,9 @@ fn refuse_shared(disks: &[ChosenDisk]) -> Result<()> {
         .try_for_each(|disk| guard::refuse_shared(&disk.path, &no_partitions))
 }
 
-/// The disks that may get volumes, in the order of their names. Arrays are left out,
-/// because their member disks are in the list. `emptied` has the disks whose arrays will
-/// be deleted.
+/// The disks that may get volumes, in the order of their names: disks without an
+/// obstacle, and RAID members whose arrays will be deleted (`emptied`). Arrays themselves
+/// are left out.
 fn usable_disks(node: &Node, emptied: &BTreeSet<PathBuf>) -> Result<Vec<Disk>> {
     let erasable = erasable::list(node)?;
     let mut usable = disks::collect(&SystemPath::live());

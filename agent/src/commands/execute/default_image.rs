@@ -15,8 +15,8 @@ use crate::commands::machine::{Machine, blocking};
 /// The image of this boot.
 ///
 /// # Errors
-/// If the kernel arguments that name the image are invalid, or if there is no image. In
-/// the second case the error lists the sources that were tried.
+/// If the kernel arguments that name the image are invalid, or if there is no usable
+/// image. In the second case the error lists the sources that were tried.
 pub(super) async fn find(machine: &Arc<Machine>) -> Result<GivenImage> {
     let given = machine.settings.params.given_image();
     let given = given.map_err(|fault| Failure::invalid_params(fault.to_string()));

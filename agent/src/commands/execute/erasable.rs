@@ -85,8 +85,9 @@ impl Erasable {
 }
 
 /// All disks of the machine, in descending order of their names. Disks in the node's skip
-/// list, virtual media and the medium that this host booted from are left out. A disk
-/// that cannot be inspected is in the list, with [`Obstacle::Unreadable`].
+/// list, virtual media and the medium that this host booted from are left out, and so are
+/// the disks below and the devices above a disk that is left out. A disk that cannot be
+/// inspected is in the list, with [`Obstacle::Unreadable`].
 ///
 /// # Errors
 /// If the skip list is invalid.
@@ -97,7 +98,7 @@ pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
     Ok(choose(devices, &skip_list, &sets_below(&root))?.disks)
 }
 
-/// The disks and the devices to keep, for the deletion of software RAID.
+/// The disks to search for software RAID to delete, and the devices to keep.
 pub(super) struct Arrays {
     /// The disks of [`list`], and the disks of the volumes to keep: the caller must know
     /// which other arrays share a disk with these volumes.
@@ -191,9 +192,9 @@ fn choose(
     Ok(Chosen { disks, spared })
 }
 
-/// Marks the disks that cannot be erased because a device on them, such as an LVM volume,
-/// also uses another disk that is not erased, or is no device of the device mapper and so
-/// cannot be released, for example bcache.
+/// Marks the disks that cannot be erased because of a device on them: it also uses
+/// another disk that is not erased (for example an LVM volume), or it is no device of the
+/// device mapper and so cannot be released (for example bcache).
 fn mark_entangled(kernel: &KernelView, disks: &mut [Erasable]) {
     loop {
         let free: BTreeSet<String> = disks
@@ -346,8 +347,7 @@ pub(super) fn is_guarded(machine: &Machine, node: &Node) -> bool {
         && node.driver_switch("wipe_special_filesystems", true)
 }
 
-/// Like [`list`], for a step that erases the disks: first waits for late disks. If
-/// `guarded` is set, fails if a disk holds a file system that other machines use.
+/// Like [`list`], for a step that erases the disks: first waits for late disks.
 ///
 /// # Errors
 /// See [`list`] and [`Machine::all_disks`]. Also if `guarded` is set and a disk holds a

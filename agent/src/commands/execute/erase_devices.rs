@@ -61,8 +61,9 @@ impl Options {
     }
 }
 
-/// Erases all disks of [`erasable::list_unshared`], several at a time. The result is an
-/// object with the name of each disk.
+/// Erases all disks of [`erasable::list_unshared`], up to `disk_erasure_concurrency` at a
+/// time. The result is an object whose keys are the names of these disks, also of the
+/// skipped ones.
 pub(super) async fn execute(
     machine: &Machine,
     node: &Node,

@@ -30,7 +30,8 @@ pub(super) async fn execute(
 }
 
 /// Erases the metadata of a disk and its partitions. Continues after a failure, so that
-/// it erases as much as possible.
+/// it erases as much as possible. Skips a read-only disk and a RAID member without a
+/// failure. Returns the failures with the names of the devices.
 pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(String, Failure)> {
     match &disk.obstacle {
         None => {}

@@ -15,9 +15,9 @@ pub struct FirstBootNetwork {
     /// Kernel arguments for the first boot: `rd.neednet=1`, and arguments copied
     /// literally from the command line of this boot.
     pub arguments: Option<String>,
-    /// NetworkManager keyfiles as name and content. They come from the live system or
-    /// the ramdisk. The agent makes them from this boot's plan if the plan does not
-    /// come from kernel arguments, or if GRUB could not pass on the arguments.
+    /// NetworkManager keyfiles as name and content. They come from the live system or the
+    /// ramdisk, or the agent makes them from this boot's plan: if the plan does not come
+    /// from kernel arguments, or if GRUB could not pass on the arguments.
     pub keyfiles: Vec<(String, Vec<u8>)>,
 }
 
@@ -94,8 +94,8 @@ pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
     choice
 }
 
-/// Whether the command line has a network argument other than `BOOTIF=`. `BOOTIF=` comes
-/// from a network boot menu, not from an operator. It names the NIC from which the
+/// Whether the command line has an argument to pass on other than `BOOTIF=`. `BOOTIF=`
+/// comes from a network boot menu, not from an operator. It names the NIC from which the
 /// ramdisk booted, but this boot tried every NIC anyway.
 fn is_changed_default(line: &CommandLine) -> bool {
     let mut arguments = first_boot_arguments(line).into_iter();

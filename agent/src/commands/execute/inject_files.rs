@@ -28,7 +28,7 @@ use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
 use crate::commands::url_template;
 
-/// The maximum size of a file in bytes. The whole file is held in memory.
+/// The maximum size of a downloaded file in bytes. The whole file is held in memory.
 const SIZE_LIMIT: usize = 64 << 20;
 
 pub(super) async fn execute(

@@ -11,9 +11,9 @@ use super::write_image;
 use crate::commands::image_info::ImageInfo;
 use crate::commands::machine::{Machine, PreparedImage};
 
-/// Writes the image. Skips the write if the same image was the last one written and no
-/// other command has touched the disk since: a conductor that missed the answer sends the
-/// command again.
+/// Writes the image. Skips the write if the last `prepare_image` wrote the same image
+/// with the same config drive and no step has run since, because a conductor that missed
+/// the answer sends the command again.
 pub(super) async fn execute(
     machine: &Arc<Machine>,
     info: ImageInfo,

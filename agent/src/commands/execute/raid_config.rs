@@ -71,7 +71,7 @@ impl RaidConfig {
     }
 
     /// The software RAID configuration of a node: `target_raid_config`, or else
-    /// `raid_config`. `None` also for an invalid configuration, because the step that
+    /// `raid_config`. An invalid configuration counts as none, because the step that
     /// creates the volumes has already reported it.
     pub fn of_node(node: &Value) -> Option<Self> {
         let configs = ["target_raid_config", "raid_config"].into_iter();

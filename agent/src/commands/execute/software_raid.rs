@@ -42,7 +42,7 @@ pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<V
 /// The disks that [`delete`] would leave without a partition table.
 ///
 /// # Errors
-/// If a disk cannot be read.
+/// If a disk cannot be read or has no identity. Also see [`erasable::list_for_arrays`].
 pub(super) fn emptied(node: &Node) -> Result<BTreeSet<PathBuf>> {
     let Scope {
         candidates,
@@ -53,7 +53,8 @@ pub(super) fn emptied(node: &Node) -> Result<BTreeSet<PathBuf>> {
     erasable::joined(&failures).map_or(Ok(emptied), Err)
 }
 
-/// What a deletion may change.
+/// The disks that a deletion may change, what it must keep, and the failures of disks
+/// that cannot be read or identified.
 struct Scope {
     candidates: Vec<Candidate>,
     keep: Keep,

@@ -103,7 +103,8 @@ struct Image {
     verified: bool,
     options: WriteOptions,
     drive: Option<ConfigDrive>,
-    /// Whether to make the config drive again.
+    /// Whether an ISO 9660 config drive becomes a VFAT file system
+    /// (`config_drive_rebuild`).
     rebuild: bool,
 }
 
@@ -204,7 +205,7 @@ mod tests {
             assert!(content.iter().all(|byte| *byte == 0xa5));
         }
 
-        // Chosen again, it is written.
+        // If the disk is chosen again by its path, the write succeeds.
         let root_disk = ChosenDisk::by_path(device.path()).unwrap();
         write(&root_disk, &Server::of(sum.as_bytes()), &server).unwrap();
         assert!(fs::read(other.path()).unwrap().starts_with(&image[..440]));

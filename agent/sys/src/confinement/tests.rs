@@ -14,7 +14,7 @@ use nix::unistd::{ForkResult, Pid, fork, getgroups, getresuid};
 use super::*;
 use crate::skip::skip;
 
-/// More than the test program itself has.
+/// Limits that do not end the test program itself.
 const LIMITS: Limits = Limits {
     memory: u64::MAX,
     processor_time: Duration::from_secs(20),
@@ -69,7 +69,7 @@ fn a_confined_process_can_read_allocate_and_end() {
 #[test]
 fn a_confined_process_can_fail() {
     let panics = || {
-        // Without a backtrace, as in the child, whose environment is empty.
+        // Without a backtrace, as in a real parser process, whose environment is empty.
         std::panic::set_hook(Box::new(|fault| eprintln!("{fault}")));
         std::panic::catch_unwind(|| panic!("a fault of a parser")).is_err()
     };

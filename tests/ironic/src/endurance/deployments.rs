@@ -57,8 +57,9 @@ pub struct Ended {
     pub reason: String,
     /// The time from the first request for a deployment to the end of this one.
     pub after: Duration,
-    /// Deployments that ended because the conductor had an outage or could not reach
-    /// the image server, with Ironic's reason.
+    /// One reason for each repetition of the deployment or the boot: Ironic's reason if
+    /// the deployment ended because the conductor had an outage or could not reach the
+    /// image server, `TOKEN_LOST` if the host was power cycled.
     pub repeated: Vec<String>,
     /// How the agent asked to end the boot. `None` after a failure, because the agent then
     /// keeps running.

@@ -12,8 +12,7 @@ use super::cache::Cache;
 use super::cast::{Part, Trouble};
 use super::compressed_time::DAY;
 
-/// In bytes. Small, because up to two hundred agents write their image at the same
-/// time.
+/// In bytes. Small, because up to 240 agents write their image at the same time.
 pub const SIZE: usize = 16 << 20;
 
 /// How long the port of the image server is closed after a break.

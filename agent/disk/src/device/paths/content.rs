@@ -67,9 +67,9 @@ pub(super) fn shows(path: &File, offset: u64, bytes: &[u8]) -> io::Result<bool> 
     Ok(read(path, offset, bytes.len())?[..] == *bytes)
 }
 
-/// The beginnings of the first and of the last write. If the agent could not read a
-/// path while the mark was on the disk, the path must show these bytes to prove that it
-/// leads to the same disk.
+/// The beginnings of the first write and of the last write that is not zeros. Another
+/// path must show these bytes before the agent uses it. They are the only proof for a
+/// path that the agent did not read while the mark was on the disk.
 #[derive(Debug, Default)]
 pub(super) struct Written(Mutex<Samples>);
 
@@ -104,8 +104,8 @@ pub(super) enum Shown {
     /// The path shows all samples, and at least one of them is unlikely to be on another
     /// disk.
     Proof,
-    /// The path shows all samples, but they are only zeros, which another disk may have
-    /// too.
+    /// There are no samples, or the path shows them all, but they are only zeros, which
+    /// another disk may have too.
     Nothing,
     OtherContent,
 }

@@ -1,7 +1,7 @@
 //! Finds another path on which to continue when a path fails.
 //!
-//! An array with asymmetric access (ALUA, SPC-4, 5.15.2) may answer reads and writes
-//! only on the ports of one controller. If this controller fails, the array itself
+//! A storage array with asymmetric access (ALUA, SPC-4, 5.15.2) may answer reads and
+//! writes only on the ports of one controller. If this controller fails, the array itself
 //! activates the ports of the other controller, which takes seconds. Until then each
 //! request on those ports fails. The agent does not send the command for this change
 //! (SET TARGET PORT GROUPS).
@@ -36,8 +36,9 @@ enum Verdict {
 
 impl OpenPaths {
     /// Returns the first untried path that leads to the disk. Removes this path from
-    /// the list, together with the earlier paths that must not be used. Waits for paths
-    /// that cannot be read, but only once; after that the disk counts as lost.
+    /// the list, together with the earlier paths that must not be used. Waits up to
+    /// `wait_limit` for paths that cannot be read; after one whole wait in vain it never
+    /// waits again.
     pub(super) fn next(
         &self,
         untried: &mut Vec<usize>,

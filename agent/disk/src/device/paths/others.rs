@@ -14,8 +14,8 @@ use crate::device::busy::{Device, KernelView};
 #[derive(Debug)]
 pub(crate) struct BusyPath(pub PathBuf);
 
-/// The block devices that have the same name as a disk, except the device that was
-/// opened first.
+/// The block devices that have the same world-wide name as a disk, except the device that
+/// was opened first.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     /// The other paths, the active ones first.
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(different.namesakes, [clone.path()]);
     }
 
-    /// An array on the other path must not lose its members.
+    /// An array may hold the partition on the other path, and must not be overwritten.
     #[test]
     fn a_partition_is_opened_on_each_path() {
         let (one, other) = (empty_file(SIZE), empty_file(SIZE));

@@ -111,7 +111,8 @@ impl Target {
     /// of a virtual machine, or of a test that runs without root.
     ///
     /// # Errors
-    /// If the file is not a regular file or cannot be opened for writing.
+    /// If the file is not a regular file or cannot be opened for writing, or if `sector`
+    /// is neither 512 nor 4096.
     pub fn open_file(path: &Path, sector: u32, _permission: &WritePermission) -> Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -140,7 +141,7 @@ enum Access<'a> {
 /// boot media.
 ///
 /// # Errors
-/// If a write to this disk or partition would change a boot medium.
+/// If a write to this device would change a boot medium.
 pub fn refuse_boot_medium(device: &SystemPath) -> Result<()> {
     let Some((disk, medium)) = BootMedia::look(device).below(device) else {
         return Ok(());
@@ -155,7 +156,7 @@ pub fn refuse_boot_medium(device: &SystemPath) -> Result<()> {
 /// callers call this before they open the disk.
 ///
 /// # Errors
-/// If one of these URLs of the image names a file on this disk or on a part of it.
+/// If one of these URLs names a file on a device that shares a disk with `disk`.
 pub fn refuse_medium_of_image(disk: &Path, urls: &[String]) -> Result<()> {
     let node = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let target = node(disk);
@@ -171,8 +172,8 @@ pub fn refuse_medium_of_image(disk: &Path, urls: &[String]) -> Result<()> {
         .hint("choose another disk, or take the image from a server or from another medium"))
 }
 
-/// Whether a write to one of these devices could change the other one: for example a disk
-/// and its partition, or an array and one of its members.
+/// Whether these devices are on a common disk: for example a disk and its partition, two
+/// partitions of one disk, or an array and one of its members.
 pub(super) fn share_a_disk(one: &Option<SystemPath>, other: &Option<SystemPath>) -> bool {
     let disks = |device: &Option<SystemPath>| -> BTreeSet<PathBuf> {
         let below = device.iter().flat_map(devices_below);

@@ -81,7 +81,7 @@ impl Assembly {
     /// if known. `threads` threads unpack its clusters.
     ///
     /// # Errors
-    /// If the L1 table lies behind the end of the file.
+    /// If the L1 table extends beyond the end of the file.
     pub fn new(header: Header, file_len: Option<u64>, threads: usize) -> Result<Self> {
         // A compressed cluster may be as long as two clusters.
         let window = Window::new(2 * header.cluster_size());

@@ -75,7 +75,8 @@ impl Window {
     /// A window that can hold `longest` consecutive bytes, wherever they begin in its
     /// first piece.
     pub fn new(longest: u64) -> Self {
-        // One extra piece, for tables that come after their data.
+        // One more piece, because the bytes may begin inside a piece. At least three
+        // pieces, for tables that come after their data.
         let capacity = longest.div_ceil(PIECE).max(2) + 1;
         Self {
             pieces: VecDeque::new(),

@@ -22,9 +22,9 @@ use crate::image::qcow2::window::{Piece, fingerprint};
 use crate::image::sparse_write::SparseWriter;
 use crate::tables::gpt::HEAD_LEN;
 
-/// A qcow2 file of unknown length may be at most this many times as long as the disk.
-/// It may be longer than the disk, because snapshots hold earlier states of the disk.
-/// The limit stops a stream that has no end.
+/// A qcow2 file of unknown length may be at most this many times as long as the target
+/// disk. It may be longer than that disk, because it may have snapshots. The limit stops
+/// a stream that has no end.
 const MOST_STATES: u64 = 32;
 
 impl Work<'_> {
@@ -167,8 +167,8 @@ impl Work<'_> {
         .hint("remove its snapshots: qemu-img convert -O qcow2 IMAGE image.qcow2"))
     }
 
-    /// Reads the whole file again, for pieces that have no fingerprint. Fails if the
-    /// digest differs from that of the first pass.
+    /// Reads the whole file again, because it is packed or because a piece has no
+    /// fingerprint. Fails if the digest differs from that of the first pass.
     fn file_again(&self, stream: &Stream, inner: &mut Inner<'_>, first: &Computed) -> Result<()> {
         tracing::info!("{}: reading the image once more", stream.url);
         let (request, client) = (self.source.request.clone(), self.client.clone());
@@ -224,7 +224,7 @@ fn no_first_mib(stream: &Stream) -> Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Write,
-    /// Ends with the checks of the first MiB, and leaves the target unchanged.
+    /// Checks the first MiB and the digest, and leaves the target unchanged.
     Check,
 }
 
@@ -246,7 +246,7 @@ struct Inner<'a> {
     assembly: Assembly,
     /// Whether the first MiB is known and fits the target.
     is_checked: bool,
-    /// Set once the first MiB is checked, unless this is only a check.
+    /// Set once the first MiB is checked. Stays `None` for [`Purpose::Check`].
     begun: Option<(Plan, InnerDisk<'a>)>,
 }
 

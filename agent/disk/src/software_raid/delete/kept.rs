@@ -68,8 +68,8 @@ fn other_paths(path: &Path) -> Vec<PathBuf> {
 pub(super) struct Kept<'a> {
     pub(super) volumes: &'a [String],
     pub(super) on_devices: ArraysOn,
-    /// The disks and partitions that are members of an assembled array to keep, each
-    /// with the reason.
+    /// The members of the assembled arrays to keep, and the disks that these members are
+    /// on with all their partitions. Each has the reason.
     pub(super) members: BTreeMap<PathBuf, String>,
 }
 
@@ -136,7 +136,8 @@ impl<'a> Kept<'a> {
         .hint("repair this disk, or remove it from the machine; if it may be changed, remove it from skip_block_devices"))
     }
 
-    /// Why the array of this member is kept. `None` if it is not.
+    /// Why the array of this member is kept. `None` if it is not, or only because of
+    /// another array that is kept.
     fn reason(&self, member: &Member) -> Option<String> {
         let name = member.superblock.volume_name();
         if name.is_some_and(|name| self.volumes.iter().any(|kept| kept == name)) {

@@ -86,8 +86,8 @@ impl Copies {
     /// Copies the partition again. Nothing may use the array.
     ///
     /// # Errors
-    /// If the array is in use or is another array, or if a disk fails. In these cases
-    /// firmware cannot start the copies, or the copies have their earlier content.
+    /// If the array is in use or is another array, or if a disk fails. Each copy then has
+    /// its earlier or its new content, or firmware cannot start it.
     pub fn update(self) -> Result<()> {
         let array = Target::open_chosen_to_check(&self.array);
         array

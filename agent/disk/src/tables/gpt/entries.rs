@@ -155,7 +155,7 @@ impl Table {
         self.write_primary(head);
     }
 
-    /// The offset in bytes of the last free space of `len` bytes, a multiple of a MiB.
+    /// The offset in bytes, a multiple of a MiB, of the last free space of `len` bytes.
     /// `None` if there is no such space.
     pub(super) fn last_gap(&self, len: u64) -> Option<u64> {
         let first_usable =

@@ -10,7 +10,7 @@ use crate::media::side_by_side::{Progress, SideBySide};
 const SILENCE: Duration = Duration::from_millis(500);
 const A_MOMENT: Duration = Duration::from_millis(100);
 
-/// A medium that does not answer until this is dropped.
+/// A medium that does not answer until this value is dropped.
 struct Blocked(PathBuf);
 
 impl Blocked {
@@ -93,8 +93,8 @@ fn a_drive_that_makes_progress_is_waited_for() {
     assert_eq!(drives.wait().len(), 1);
 }
 
-/// If they were stored, the agent would have settings after a restart that it did not
-/// have before the restart.
+/// If such media were stored, the agent would have settings after a restart that it did
+/// not have before the restart.
 #[test]
 fn media_read_after_the_timeout_are_not_stored() {
     let host = Host::new();

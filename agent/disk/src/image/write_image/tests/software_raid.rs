@@ -24,7 +24,7 @@ fn write_with(
     write_image(&source, target, &http_client())
 }
 
-/// The agent must make the copies without a boot entry, too: Ironic requests no boot
+/// The agent must make the copies even if it makes no boot entry. Ironic requests no boot
 /// entry on some nodes, and neither does this test.
 #[test]
 fn the_commit_copies_the_efi_system_partition() {
